@@ -214,7 +214,7 @@ class AllocationCache(CacheState):
             )
         entry = self.entry_without(node, uid)
         if entry is None:
-            text = f"node {node} is not known; it has no devices to give"
+            text = f"node {node} is not known; it has no devices to allocate"
             return Declined(uid=uid, node=node, code=DeclineCode.NODE, text=text, refusal=UNKNOWN_NODE)
         if carried is not None:
             allocations = self._records.record(replace(intake.pod, annotations=carried))[0].allocations

@@ -139,9 +139,9 @@ def _own(known: BoundPod, record: PodRecord, entry: NodeEntry) -> tuple[AuditFin
         return AuditFindingKind.LARGER, f"has an allocation larger than its request ({larger}). {_AGAIN}"
     if known.unreadable:
         again = "" if known.remedied else f". {_AGAIN}"
-        return AuditFindingKind.UNREADABLE, f"has an allocation that means nothing: {known.unreadable}{again}"
+        return AuditFindingKind.UNREADABLE, f"has an allocation that cannot be read: {known.unreadable}{again}"
     if known.fault:
-        words = f"cannot be read, and is taken to hold what its annotations name: {known.fault}"
+        words = f"cannot be read, and is assumed to hold the devices that its annotations name: {known.fault}"
         return AuditFindingKind.UNREADABLE, f"{words}. {_AGAIN}"
     if known.wanting:
         words = f"runs without the devices that it asks for (container {', '.join(known.wanting)})"
@@ -159,7 +159,7 @@ def _written_later(known: BoundPod, record: PodRecord) -> str:
             f"was bound with {held}, and the allocation in its annotations was changed afterwards; the first one counts"
         )
     if known.edited:
-        return f"has an allocation that {known.edited} wrote after it was bound, so that what it runs with is not known"
+        return f"has an allocation that {known.edited} wrote after it was bound, so that its actual devices are unknown"
     return ""
 
 
@@ -190,7 +190,7 @@ def _found(
             words = f"holds {flaw.device}, which no node has registered. {_AGAIN}"
             yield _of_pod(AuditFindingKind.UNKNOWN_CARD, entry, record, words, flaw.device)
         else:
-            words = f"holds {flaw.device}, which is node {home}'s. {_AGAIN}"
+            words = f"holds {flaw.device}, which belongs to node {home}. {_AGAIN}"
             yield _of_pod(AuditFindingKind.OTHER_NODE, entry, record, words, flaw.device)
     elif flaw.kind is InconsistencyKind.UNPLACED:
         yield _of_pod(AuditFindingKind.PARTITION, entry, record, f"{flaw.device}: {flaw.why}. {_AGAIN}", flaw.device)

@@ -26,7 +26,7 @@ def written_later(raw: Mapping[str, Any], keys: Collection[str]) -> str:
         if owned and any(f"f:{key}" in owned for key in keys):
             bound, at = _bound(raw), _moment(entry.get("time"))
             if bound is not None and at is not None and at - bound > SKEW:
-                return f"{entry.get('manager') or 'somebody'} (at {entry['time']})"
+                return f"{entry.get('manager') or 'an unknown writer'} (at {entry['time']})"
     return ""
 
 
@@ -34,7 +34,7 @@ def placed_by(raw: Mapping[str, Any]) -> str:
     """Who created the pod with ``spec.nodeName``; empty for one that was bound: a Binding leaves no owner of it."""
     for entry in _list(_mapping(raw, "metadata"), "managedFields"):
         if "f:nodeName" in _mapping(_mapping(entry, "fieldsV1"), "f:spec"):
-            return str(entry.get("manager") or "somebody")
+            return str(entry.get("manager") or "an unknown writer")
     return ""
 
 

@@ -105,7 +105,7 @@ class SchedulerExtender:
             name = f"pod {call.namespace}/{call.name}"
             return f"{name} is bound, or asks for no {self.books.product.word} devices: its scheduler has to bind it"
         if self.create is None:
-            return "this server binds nobody (its setting binds is false); take bindVerb out of the extender"
+            return "this server does not bind pods (its setting binds is false); take bindVerb out of the extender"
         if obstacle := self.books.obstacle(intake):
             return obstacle
         with self._alone(call.uid) as alone:

@@ -267,7 +267,7 @@ class LockedAllocationCache:
     def refusals(self, nodes: Iterable[NodeName], intake: PodInfo) -> dict[NodeName, str]:
         """The nodes that cannot hold the pod, each with the reason; see ``answer`` and ``slices``."""
         asked = listed(nodes, self._nodes.values())
-        left = dict.fromkeys(asked, f"{self.product.word}: not looked at within {BUDGET:.0f} s; try again")
+        left = dict.fromkeys(asked, f"{self.product.word}: not checked within {BUDGET:.0f} s; try again")
         for answers in self._answers(asked, intake):
             told = self._told(intake)
             for node, each in answers.items():

@@ -34,10 +34,11 @@ class AllocatorMetrics:
         )
         self._refusals = self.metrics.counter("refusals_total", "Reservations and Bindings refused", ("reason",))
         self._reads = self.metrics.counter(
-            "pod_reads_total", "Pods that were read alone: the watch had not shown them, or no end of their Bindings"
+            "pod_reads_total",
+            "Pods that were read one by one: the watch had not shown them, or not the end of their Bindings",
         )
         self._expired = self.metrics.counter(
-            "assumptions_expired_total", "What was promised and never came, by state", ("state",)
+            "assumptions_expired_total", "Promised allocations that never took effect, by state", ("state",)
         )
 
     def answered(self, kind: str, outcome: str) -> None:
@@ -71,7 +72,7 @@ def _sized(prefix: str, sizes: AllocatorSizes) -> Iterator[Metric]:
     found = sizes.statistics
     yield _one(prefix, "nodes", "Nodes that are known", found.nodes)
     yield _one(prefix, "cards", "Cards that are registered", found.devices)
-    yield _one(prefix, "pods", "Pods that are known, whatever they ask for", sizes.pods)
+    yield _one(prefix, "pods", "Known pods, with or without requests for devices", sizes.pods)
     yield _one(prefix, "holders", "Bound pods that hold cards", found.holders)
     unreadable = CounterMetricFamily(
         f"{prefix}_unreadable_total", "Nodes and pods, or parts of them, that could not be read; the log names them"
@@ -79,18 +80,18 @@ def _sized(prefix: str, sizes: AllocatorSizes) -> Iterator[Metric]:
     unreadable.add_metric((), sizes.problems)
     yield unreadable
     yield _one(
-        prefix, "missed_changes", "Nodes and pods whose last change broke this program; see the log", sizes.missed
+        prefix, "missed_changes", "Nodes and pods whose last change could not be processed; see the log", sizes.missed
     )
     wrong = GaugeMetricFamily(
         f"{prefix}_findings",
-        "What is wrong with the allocations of bound pods; /findings names them",
+        "Findings about allocations of bound pods; /findings lists them",
         labels=("finding",),
     )
     for finding, number in sizes.findings.items():
         wrong.add_metric((finding.value,), number)
     yield wrong
     family = GaugeMetricFamily(
-        f"{prefix}_assumptions", "What is promised and not seen to be in effect, by state", labels=("state",)
+        f"{prefix}_assumptions", "Promised allocations that are not seen in effect yet, by state", labels=("state",)
     )
     family.add_metric(("reserved",), found.reservations)
     family.add_metric(("answered",), found.answered)

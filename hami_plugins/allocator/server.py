@@ -224,7 +224,7 @@ class AllocatorServer:
     def _active(self) -> Handlers:
         """What answers. Raises ``StandbyError``."""
         if self._stopping.is_set():
-            raise StandbyError("this replica does not answer any more: the process ends")
+            raise StandbyError("this replica no longer answers: the process ends")
         office = self._term
         if office is None or not self._election.active:
             raise StandbyError(f"this replica does not answer: {self._election.check() or 'it is about to begin'}")

@@ -101,11 +101,11 @@ class LeaderSession:
         for reflector, what in ((self._nodes, "nodes"), (self._pods, "pods")):
             if not reflector.synced.is_set():
                 why = f": {reflector.last_error}" if reflector.last_error else ""
-                return f"the API server has not told of all {what} yet{why}"
+                return f"the API server has not listed all {what} yet{why}"
             if not reflector.healthy:
                 return f"the watch of {what} is broken: {reflector.last_error}"
             if missed := reflector.missed:
-                return f"the last change of some {what} ({missed}) could not be taken in; the log says why"
+                return f"the last change of some {what} ({missed}) could not be processed; see the log"
         return ""
 
     @property

@@ -26,7 +26,7 @@ class AllocatorSettings(ServedSettings):
 
     weight: Annotated[float, Field(ge=0, le=1_000_000)] = Field(
         10.0,
-        description="Weight of the score of a node's devices beside other scores of the scheduler; 0 turns it off.",
+        description="Weight of the score of a node's devices among the scheduler's scores; 0 turns it off.",
     )
     reservation: Annotated[float, Field(gt=REQUEST_SECONDS, le=3600)] = Field(
         KEEP,

@@ -355,7 +355,7 @@ def _event(path: str, line: bytes) -> WatchEvent:
         told = orjson.loads(line)
         kind, body = told["type"], told["object"]
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-        raise KubeError(f"watch {path.partition('?')[0]}: a line is no event: {line[:200]!r}") from error
+        raise KubeError(f"watch {path.partition('?')[0]}: a line is not an event: {line[:200]!r}") from error
     if kind == "ERROR" or kind not in _WATCH_KINDS:
         code = body.get("code") if isinstance(body, dict) else None
         raise refusal("watch", path, code if isinstance(code, int) else 500, body)

@@ -125,7 +125,7 @@ class Election:
         """Why it is not active, in words for an operator; empty when it is (see ``probes.Check``)."""
         if self.active:
             return ""
-        held = f"held by {self.holder}" if self.holder else "held by nobody"
+        held = f"held by {self.holder}" if self.holder else "not held"
         return f"lease {self._namespace}/{self._name} is {held}" + (f"; {self.last_error}" if self.last_error else "")
 
     def start(self) -> None:
@@ -144,7 +144,7 @@ class Election:
         try:
             self._look()
         except ContentionError as error:
-            self._failed(error, "somebody else was faster")
+            self._failed(error, "another candidate was faster")
         except KubeError as error:
             self._failed(error, str(error))
         else:

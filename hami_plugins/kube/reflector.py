@@ -238,7 +238,7 @@ class Reflector(Runnable):
         if self._stop.is_set():
             return
         if not told and self._clock() - began < _SHORTEST_WATCH:
-            raise KubeError(f"watch {self._selection.path}: the server ends it at once", retryable=True)
+            raise KubeError(f"watch {self._selection.path}: the server ends it immediately", retryable=True)
         self._failures = 0
 
     def _take(self, event: WatchEvent) -> None:

@@ -28,7 +28,7 @@ def refusal(verb: str, path: str, status: int, body: object, *, retry_after: str
     """
     told = body if isinstance(body, Mapping) else {}
     reason = str(told.get("reason") or "")
-    message = f"{verb} {path.partition('?')[0]}: {status} {told.get('message') or reason or 'without a word'}"
+    message = f"{verb} {path.partition('?')[0]}: {status} {told.get('message') or reason or 'without a message'}"
     if remedy := _remedy(verb, path, status, str(told.get("message") or "")):
         message = f"{message}; {remedy}"
     metadata = _mapping(told.get("metadata"))
@@ -53,7 +53,7 @@ def _remedy(verb: str, path: str, status: int, message: str) -> str:
     match status:
         case 401:
             return (
-                "the server does not know who is asking: the token is expired, revoked or of another cluster; "
+                "the server does not recognize the caller: the token is expired, revoked or of another cluster; "
                 "check the pod's service account or the user in the kubeconfig"
             )
         case 403 if message and _UNAUTHORIZED not in message:

@@ -12,10 +12,10 @@ def api_requests(metrics: Metrics) -> OnRequest:
     The label ``code`` is the HTTP status, or ``none`` where no answer came. Only the process's own paths are labels.
     """
     total = metrics.counter(
-        "api_requests_total", "Requests to the API server, tries included", ("verb", "resource", "code")
+        "api_requests_total", "Requests to the API server, each try counted", ("verb", "resource", "code")
     )
     seconds = metrics.histogram(
-        "api_request_seconds", "Until the API server's answer; a watch, until it is open", ("verb",)
+        "api_request_seconds", "Time until the API server answers; for a watch, until it is open", ("verb",)
     )
 
     def count(verb: str, resource: str, code: int, duration: float) -> None:

@@ -116,7 +116,7 @@ def _shared(
         except ContentionError:
             continue
         return material
-    raise KubeError(f"secret {secret}: it changed {_TRIES} times while it was to be written; who else writes it?")
+    raise KubeError(f"secret {secret}: it changed {_TRIES} times before it could be written; find its other writer")
 
 
 def put_trust(api: KubeApi, configuration: WebhookConfiguration, trusted: bytes) -> bool:
@@ -140,7 +140,7 @@ def put_trust(api: KubeApi, configuration: WebhookConfiguration, trusted: bytes)
         except ContentionError:
             continue
         return True
-    raise KubeError(f"{configuration}: it changed {_TRIES} times while it was to be written; who else writes it?")
+    raise KubeError(f"{configuration}: it changed {_TRIES} times before it could be written; find its other writer")
 
 
 class CertificateKeeper:

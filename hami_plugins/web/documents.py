@@ -73,11 +73,11 @@ class DocumentMetrics:
     def __init__(self, metrics: Metrics) -> None:
         self.total = metrics.counter("http_documents_total", "Documents answered, by HTTP status", ("route", "code"))
         self.seconds = metrics.histogram(
-            "http_document_seconds", "From a body that is read to its reply", ("route",), buckets=_FAST
+            "http_document_seconds", "Time from a complete request body to the reply", ("route",), buckets=_FAST
         )
         self.failures = metrics.counter(
             "http_document_failures_total",
-            "Documents that broke the function behind the route; see the log",
+            "Requests whose handler failed; see the log",
             ("route",),
         )
 

@@ -127,7 +127,7 @@ class ServedSettings(Strict):
     log: Logging = Logging()
     shutdown_delay: Annotated[float, Field(ge=0, le=300)] = Field(
         5.0,
-        description="Seconds that a replica continues to answer after it is told to end.",
+        description="Seconds that a replica continues to answer after it is asked to stop.",
     )
 
     @property

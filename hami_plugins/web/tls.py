@@ -53,7 +53,7 @@ class TlsMetrics:
             "tls_certificate_changes_total", "Changes of the files, by outcome: taken or broken", ("outcome",)
         )
         self.expires = metrics.gauge(
-            "tls_certificate_expiry_timestamp_seconds", "When the certificate that is served ends, in Unix time"
+            "tls_certificate_expiry_timestamp_seconds", "When the served certificate expires, in Unix time"
         )
 
 

@@ -197,7 +197,7 @@ class NodeAgent:
     def _ready(self) -> dict[str, Check]:
         return {
             "library": lambda: self.problem,
-            "node": lambda: "" if self._watch.synced.is_set() else "the API server has not told of this node yet",
+            "node": lambda: "" if self._watch.synced.is_set() else "this node is not read from the API server yet",
         }
 
 

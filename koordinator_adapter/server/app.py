@@ -243,7 +243,7 @@ class AdapterServer:
                 continue
             if not reflector.synced.is_set():
                 why = f": {reflector.last_error}" if reflector.last_error else ""
-                return f"the API server has not told of all {reflector.name} yet{why}"
+                return f"the API server has not listed all {reflector.name} yet{why}"
             if not reflector.healthy:
                 return f"the watch of {reflector.name} is broken: {reflector.last_error}"
         return ""

@@ -107,7 +107,7 @@ def test_a_card_that_is_promised_twice_stays_with_who_had_it_first(
     by_hand(control_plane, namespace, "first", f"{uuid(1)},NVIDIA,30000,0:", memory=30_000)
     found = settled(control_plane, namespace, ["first"])
     by_hand(control_plane, namespace, "second", f"{uuid(1)},NVIDIA,30000,0:", memory=30_000)
-    wait_refused(control_plane, namespace, "second", "those that came first keep theirs")
+    wait_refused(control_plane, namespace, "second", "earlier pods keep theirs")
     assert not amiss(control_plane, found[0])
     control_plane.api.delete(f"{pods(namespace)}/first")
     assert not amiss(control_plane, settled(control_plane, namespace, ["second"])[0])
@@ -152,7 +152,7 @@ def test_an_allocation_that_changes_while_its_container_runs_is_not_followed(
     path = f"{pods(namespace)}/steady"
     allocation = control_plane.api.get(path)["metadata"]["annotations"][IDS]
     control_plane.api.merge_patch(path, {"metadata": {"annotations": {IDS: allocation.replace("1000", "9000")}}})
-    wait_refused(control_plane, namespace, "steady", "what a container has never changes", timeout=90)
+    wait_refused(control_plane, namespace, "steady", "a container keeps its cards", timeout=90)
 
 
 def test_a_static_pod_is_refused(agent: NodeAgent, control_plane: ControlPlane, node: Node, namespace: str) -> None:

@@ -218,7 +218,7 @@ def test_nobody_but_the_scheduler_records_cards_or_takes_limits_away(
     somebody = control_plane.client(control_plane.account("somebody", rights))
     path = f"/api/v1/namespaces/{namespace}/pods"
     forged = a_pod("forged", {"cpu": 1}, translated=False, annotations={RECORD: '{"gpu":[{"minor":0}]}'})
-    with pytest.raises(ApiError, match="is none of them"):
+    with pytest.raises(ApiError, match="is not one of them"):
         somebody.create(path, forged)
     pod = placed(
         koordinator, namespace, a_pod("a", hami(1, gpumem=1000, gpucores=10), nodeSelector=dict(nodes.selector))
@@ -226,9 +226,9 @@ def test_nobody_but_the_scheduler_records_cards_or_takes_limits_away(
     key = next(iter(ISOLATION))
     assert pod["metadata"]["labels"][key] == "HAMi-core"
     for change in ({"labels": {key: None}}, {"annotations": {RECORD: None}}):
-        with pytest.raises(ApiError, match="is none of them"):
+        with pytest.raises(ApiError, match="is not one of them"):
             somebody.merge_patch(f"{path}/a", {"metadata": change})
-    with pytest.raises(ApiError, match="is none of them"):
+    with pytest.raises(ApiError, match="is not one of them"):
         somebody.merge_patch(f"{path}/a", {"metadata": {"annotations": {VISIBLE: "all"}}})
     changed = somebody.merge_patch(f"{path}/a", {"metadata": {"annotations": {"mine": "x"}}})
     assert changed["metadata"]["annotations"] == {**pod["metadata"]["annotations"], "mine": "x"}

@@ -395,10 +395,12 @@ class Agent:
 
     def _ready(self) -> dict[str, Check]:
         return {
-            "node": lambda: "" if self._own.synced.is_set() else "the API server has not told of this node yet",
-            "pods": lambda: "" if self.pods.store.synced.is_set() else "the API server has not told of its pods yet",
+            "node": lambda: "" if self._own.synced.is_set() else "this node is not read from the API server yet",
+            "pods": lambda: (
+                "" if self.pods.store.synced.is_set() else "the node's pods are not read from the API server yet"
+            ),
             "rivals": lambda: self._rivals,
             "cards": lambda: self.cards.trouble,
             "register": lambda: "" if self.publisher.valid else "the node has no valid register of healthy cards",
-            "kubelet": lambda: "" if self._registered() else "the kubelet does not know the plugin yet",
+            "kubelet": lambda: "" if self._registered() else "the plugin is not registered with the kubelet yet",
         }

@@ -251,7 +251,7 @@ def _changed(serving: Serving, had: Mapping[str, Any]) -> ContainerRefusal:
     return ContainerRefusal(
         RefusalCode.ALLOCATION_CHANGED,
         f"container {serving.allocation.container} was given {had['annotations'].get(ASSIGNMENT_KEY)!r}, and its pod's "
-        f"annotation has {serving.assignment!r} now; what a container has never changes. Restore the annotation or "
+        f"annotation has {serving.assignment!r} now; a container keeps its cards. Restore the annotation or "
         "delete the pod",
     )
 

@@ -70,7 +70,7 @@ class Cleaner:
         running = self._running()
         kept: list[str] = list(before.kept)
         if self._on_node(self._node()) and not self._withdrawn():
-            kept.append(f"node {self._settings.node}: the API server did not take the changes; run this again")
+            kept.append(f"node {self._settings.node}: the API server did not accept the changes; run this again")
         kept += self._removed(running)
         after = {*self._on_node(self._node()), *map(str, self._files(running))}
         return Remains(tuple(item for item in before.removed if item not in after), tuple(kept))

@@ -70,7 +70,7 @@ def rivals(around: NodeEnvironment, *, resource: str, directory: str) -> tuple[C
     if (cards := register.allocatable(around.node, WHOLE_CARDS)) > 0:
         found.append(
             CompetingPlugin(
-                f"the node offers {cards} {WHOLE_CARDS}: another plugin hands out the same cards{named}",
+                f"the node offers {cards} {WHOLE_CARDS}: another plugin allocates the same cards{named}",
                 f"remove it from this node, or take the node out of its selector; {WHOLE_CARDS} must be 0",
             )
         )
@@ -85,7 +85,7 @@ def rivals(around: NodeEnvironment, *, resource: str, directory: str) -> tuple[C
         found.extend(
             CompetingPlugin(
                 f"pod {name} has the kubelet's plugin directory mounted and looks like another plugin for the cards",
-                "remove it from this node, or set exclusive: ignore if it is none",
+                "remove it from this node, or set exclusive: ignore if it is not one",
             )
             for name in suspects
         )
@@ -94,7 +94,7 @@ def rivals(around: NodeEnvironment, *, resource: str, directory: str) -> tuple[C
 
 def _of_socket(name: str, named: str) -> CompetingPlugin:
     if name == SOCKET:
-        return CompetingPlugin(f"another agent answers on {name}{named}", "end it first; one agent serves a node")
+        return CompetingPlugin(f"another agent answers on {name}{named}", "stop it first; one agent serves a node")
     return CompetingPlugin(
         f"another device plugin answers on {name}{named}", "remove it from this node before the agent takes over"
     )

@@ -82,7 +82,7 @@ class ContainerDirectories:
             for name in names:
                 if _NAME.fullmatch(name) is None:
                     return ContainerRefusal(
-                        RefusalCode.DIRECTORY, f"{name!r} is no name of a directory: want <pod UID>_<container>"
+                        RefusalCode.DIRECTORY, f"{name!r} is not a valid directory name; expected <pod UID>_<container>"
                     )
                 path = self._root / name
                 make_for_all(path)

@@ -75,7 +75,7 @@ class CardKeeper:
         lost: float = LOST_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.trouble = "the cards have not been looked for yet"
+        self.trouble = "the cards are not discovered yet"
         self._discovery = discovery
         self._sharing = sharing
         self._on_slots: Callable[[tuple[Slot, ...]], None] | None = None
@@ -138,7 +138,7 @@ class CardKeeper:
                 self._waiting(str(error))
             except Exception as error:  # noqa: BLE001 - the outermost loop: whatever a driver does, the agent stays
                 self._log.exception("discovery_failed")
-                self._waiting(f"the driver cannot be asked: {error!r}")
+                self._waiting(f"the driver cannot be queried: {error!r}")
 
     def _waiting(self, why: str) -> None:
         if why != self.trouble:

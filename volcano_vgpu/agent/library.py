@@ -19,7 +19,7 @@ def missing(hook: Path, *, sha256: str = "") -> ContainerRefusal | None:
     if not lacking:
         why = mismatch(hook / LIBRARY, sha256)
         return ContainerRefusal(RefusalCode.LIBRARY, why) if why else None
-    text = f"{' and '.join(lacking)}: no such file, so that no limit would hold; set librarySource to the directory of "
+    text = f"{' and '.join(lacking)}: no such file, and no limit would hold; set librarySource to the directory of "
     return ContainerRefusal(
         RefusalCode.LIBRARY, f"{text}the image that has HAMi-core and see the agent's log, or install it there"
     )

@@ -158,7 +158,7 @@ class PreStartHandler:
         try:
             recorded = self.recorded()
         except (WireError, OSError) as error:
-            text = f"the kubelet's checkpoint cannot be read: {error}; the kubelet asks again, restart it if this stays"
+            text = f"the kubelet's checkpoint cannot be read: {error}; it tries again; restart it if this persists"
             return ContainerRefusal(RefusalCode.UNREADABLE_CHECKPOINT, text)
         # A kubelet with one slot left asks for no preference, so that this is where it is certain to come by.
         self._book.forget((*recorded, *self._ports.specifications.served))
@@ -225,14 +225,14 @@ class PreStartHandler:
         try:
             found = self._ports.pods.read_of_node()
         except KubeError as error:
-            text = f"pod {uid} is not known yet and the API server does not answer: {error}; the kubelet asks again"
+            text = f"pod {uid} is not known yet and the API server does not answer: {error}; the kubelet tries again"
             return ContainerRefusal(RefusalCode.AWAY, text)
         for each in found:
             metadata = each.get("metadata") or {}
             if uid in (metadata.get("uid"), (metadata.get("annotations") or {}).get(CONFIG_HASH_KEY)):
                 return each
         return ContainerRefusal(
-            RefusalCode.POD_GONE, f"the API server has no pod with UID {uid}; it is going, nothing to do"
+            RefusalCode.POD_GONE, f"the API server has no pod with UID {uid}; it is being deleted, nothing to do"
         )
 
     def _listed_elsewhere(self, whose: Starting, ids: frozenset[SlotId], raw: Json) -> ContainerRefusal | None:
@@ -259,7 +259,7 @@ class PreStartHandler:
         return ContainerRefusal(
             RefusalCode.CONTRADICTED,
             f"the kubelet's checkpoint has {', '.join(sorted(ids))} for pod {mine[0]}/{mine[1]}, its pod-resources "
-            f"list for {', '.join(others)}; the kubelet asks again, delete the pod if this stays",
+            f"list for {', '.join(others)}; the kubelet tries again, delete the pod if this persists",
         )
 
     def _nonces(self, uid: PodUid) -> frozenset[str]:
@@ -381,7 +381,7 @@ def _answered_otherwise(allocation: Allocation, wanted: ContainerEdits) -> Conta
         return None
     return ContainerRefusal(
         RefusalCode.CONTRADICTED,
-        f"{allocation} was answered with {answered}, and it was given {env}: the kubelet asked for it while another "
+        f"{allocation} got {answered} from Allocate, but {env} is allocated to it: it was asked for while another "
         "pod was admitted. It does not start; delete the pod, and turn CDI on in the container runtime",
         heals=False,
     )

@@ -259,7 +259,7 @@ class VolcanoDevicePlugin(DevicePluginServicer):
         if named is None or raw is None:
             return ContainerRefusal(
                 RefusalCode.NO_CDI,
-                f"without CDI nobody can tell for which pod the kubelet asks for {', '.join(sorted(slots))}. Turn "
+                f"without CDI the agent cannot tell which pod asks for {', '.join(sorted(slots))}. Turn "
                 "CDI on: containerd from 1.7 on, enable_cdi = true in the CRI plugin (2.0: the default); CRI-O from "
                 "1.23 on has it. Then restart the agent and create the pod again",
                 heals=False,

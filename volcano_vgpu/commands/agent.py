@@ -188,7 +188,7 @@ def run_clean(inputs: AgentInputs, *, dry_run: bool) -> int:
     count = settings.resources.count
     if found.removed and not dry_run:
         output.remark(
-            f"the kubelet may write {count}: 0 again for five minutes; to remove that too, run this after them"
+            f"the kubelet may write {count}: 0 again for five minutes; run this again afterwards to remove that as well"
         )
     if not found.removed and not found.kept:
         output.line(f"nothing of the agent is left on node {settings.node}")
@@ -208,7 +208,7 @@ def run_uninstall(inputs: AgentInputs, *, release: str, agents_only: bool, dry_r
     for item in found.kept:
         output.line(f"kept: {item}", "warn")
     if not found.removed and not found.kept:
-        output.line(f"nothing of release {release} is left but what Helm removes")
+        output.line(f"nothing of release {release} is left except objects that Helm removes")
     return Exit.FINDINGS if found.kept else Exit.FINE
 
 
@@ -249,7 +249,7 @@ def _cleaned(settings: AgentSettings, client: KubeClient) -> None:
 
 def _waiting_room(settings: AgentSettings, metrics: AgentMetrics) -> WebServer:
     """Probes for a process that waits for the API server: it is well, and to restart it would help nobody."""
-    ready = {"node": lambda: "the API server has not told of this node yet"}
+    ready = {"node": lambda: "this node is not read from the API server yet"}
     return WebServer(
         Starlette(routes=probe_routes(alive={}, ready=ready, metrics=metrics.metrics)),
         host=settings.listen.host,

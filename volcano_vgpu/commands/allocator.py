@@ -98,7 +98,7 @@ def print_policy(*, version: str, form: Form) -> int:
         output.line(f"# {known}: {servers}")
     later = " and ".join(map(str, ALLOCATION_BY_BINDING.spans))
     output.line(
-        f"# Not with Volcano {later}: there the Binding has the only copy of the allocation, which this takes off"
+        f"# Not with Volcano {later}: there the Binding has the only copy of the allocation, and this removes it"
     )
     return allocator.print_documents(documents, form)
 

@@ -112,9 +112,12 @@ class Uninstaller:
         for name in ended:
             self._withdraw(name)
         left = {*late, *self._words(nodes)}
-        kept = [f"{path}: its pods have not ended within {self._patience:g} s; see why, and try again" for path in late]
+        kept = [
+            f"{path}: its pods have not ended within {self._patience:g} s; find the cause and try again"
+            for path in late
+        ]
         kept += [f"pod {pod} on node {name} has not ended, so the node was left alone" for pod, name in stuck.items()]
-        kept += [f"{line}: it is there again; who writes it?" for line in self._words(ended)]
+        kept += [f"{line}: it was written again; find its writer" for line in self._words(ended)]
         return Remains(tuple(line for line in found.removed if line not in left), tuple(kept))
 
     def _words(self, nodes: Iterable[str]) -> list[str]:

@@ -93,7 +93,7 @@ def verdict(api: KubeApi, settings: AgentSettings, *, allocator: str, nodes: boo
         if not found:
             complaints.append(
                 "no node offers cards: do the agents run where the cards are (nodeSelector, tolerations)? "
-                "Their /readyz says what is missing"
+                "Their /readyz shows what is missing"
             )
     if allocator and (why := probe.complaint(allocator)):
         complaints.append(why)
@@ -130,7 +130,7 @@ def _read(api: KubeApi) -> list[Json]:
 
 def _cards(text: str) -> tuple[int, str]:
     if not text:
-        return 0, "it offers slots and has no register: Volcano places nothing there, or dies of it"
+        return 0, "it offers slots and has no register: Volcano places nothing there, or crashes"
     try:
         return len(volcano.decode_register(register.REGISTER_KEY, text)), ""
     except WireError as error:
@@ -140,8 +140,8 @@ def _cards(text: str) -> tuple[int, str]:
 def _missing(slots: int, memory: int, settings: AgentSettings) -> str:
     names = settings.resources
     if not slots:
-        return f"no {names.count} is on offer: the kubelet does not know the agent; see the agent's /readyz"
-    return "" if memory else f"no {names.memory} is on offer: the agent could not write it; see its log"
+        return f"no {names.count} is offered: the agent is not registered with the kubelet; see the agent's /readyz"
+    return "" if memory else f"no {names.memory} is offered: the agent could not write it; see its log"
 
 
 def _print(found: InstallationReport, allocator: str) -> None:

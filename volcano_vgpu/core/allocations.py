@@ -188,7 +188,7 @@ def _misplaced(case: _Case, *, static: bool) -> ContainerRefusal | None:
         return ContainerRefusal(
             RefusalCode.POD_GONE,
             f"the kubelet starts the pod with UID {question.uid}, the API server has another of that name (UID "
-            f"{pod.uid}); the old one is going, nothing to do",
+            f"{pod.uid}); the old one is being deleted, nothing to do",
         )
     if pod.node != offer.node:
         return ContainerRefusal(
@@ -212,15 +212,15 @@ def _unallocated(pod: Pod, offer: NodeOffer) -> ContainerRefusal:
     if pod.scheduler not in offer.schedulers:
         return ContainerRefusal(
             RefusalCode.NOT_VOLCANO,
-            f"scheduled by {pod.scheduler or 'nobody'}, so no card was allocated ({keys.allocated} is missing); set "
-            f"schedulerName: {min(offer.schedulers, default='volcano')} and create the pod again",
+            f"scheduled by {pod.scheduler or 'no scheduler'}, so no card was allocated ({keys.allocated} is missing); "
+            f"set schedulerName: {min(offer.schedulers, default='volcano')} and create the pod again",
             heals=False,
         )
     return ContainerRefusal(
         RefusalCode.NO_ALLOCATION,
         f"Volcano bound it without allocating a card ({keys.allocated} is missing). It does so for a node that it has "
-        "not looked at since it started itself, for a locked node, and where nodeName was set by hand. The node is "
-        "touched, so that the next pods are right; delete this one, so that it is placed anew",
+        "not examined since its own start, for a locked node, and where nodeName was set by hand. The node is "
+        "touched, which corrects later pods; delete this one, so that it is placed anew",
         heals=False,
     )
 
@@ -243,7 +243,7 @@ def _segments(case: _Case) -> Mapping[str, Segment] | ContainerRefusal:
         return ContainerRefusal(
             RefusalCode.SEGMENTS,
             f"{keys.allocated} allocates cards to {len(segments)} containers, {len(names)} ask for some "
-            f"({', '.join(names) or 'none'}); somebody changed the annotation or the pod. Delete the pod",
+            f"({', '.join(names) or 'none'}); the annotation or the pod was changed. Delete the pod",
             heals=False,
         )
     for at, segment in enumerate(left):
@@ -264,7 +264,7 @@ def _by_container(allocated: Mapping[str, Segment], case: _Case) -> Answers:
     for name, ids in case.question.held.items():
         container = known.get(name)
         if container is None:
-            text = f"the kubelet gave {len(ids)} slots to it, and the pod has no such container; delete the pod"
+            text = f"the kubelet gave {len(ids)} slots to it, but the pod has no such container; delete the pod"
             answers[name] = ContainerRefusal(RefusalCode.SEGMENTS, text)
         elif container.kind is ContainerKind.APP or name in allocated:
             answers[name] = _app(container, allocated.get(name, ()), ids, case)
@@ -303,7 +303,7 @@ def _app(
 def _sidecar(offer: NodeOffer) -> ContainerRefusal:
     return ContainerRefusal(
         RefusalCode.SIDECAR,
-        "a sidecar (an init container with restartPolicy: Always); Volcano gives it no card, and it runs beside the "
+        "a sidecar (an init container with restartPolicy: Always); Volcano allocates it no card, and it runs with the "
         "other containers, so that it cannot use their cards. Make it an ordinary container, drop its "
         f"{offer.spec.resources.count}, or let the allocator place it (volcano-vgpu allocator)",
         heals=False,
@@ -323,7 +323,7 @@ def _init(
             RefusalCode.INIT_CONTAINER,
             f"an init container with {len(ids)} slots that no single application container uses after it; Volcano "
             f"allocates init containers nothing, so that it can only use such a container's cards. Ask for no more "
-            f"{names.count} than the first container that asks for any, or do the work there",
+            f"{names.count} than the first container that asks for any, or move the work to that container",
             heals=False,
         )
     lent = answers[lender]
@@ -378,6 +378,6 @@ def _checked(answers: Answers, case: _Case, forged: ContainerRefusal | None) -> 
 def _marked() -> ContainerRefusal:
     return ContainerRefusal(
         RefusalCode.MARKED_FAILED,
-        f"{PHASE_KEY} says that handing over its cards failed before; delete the pod, so that it is placed anew",
+        f"{PHASE_KEY} records that handing over its cards failed before; delete the pod, so that it is placed anew",
         heals=False,
     )

@@ -170,7 +170,7 @@ def _unrecorded(live: Iterable[Allocation], ids: frozenset[SlotId]) -> Unclear:
     text = f"the kubelet's checkpoint has no container with exactly {_listed(ids)} yet"
     if partly:
         text += f"; parts of it are held by {', '.join(partly)}"
-    return Unclear(IdentityDoubt.UNRECORDED, f"{text}. The kubelet asks again; if this stays, delete the pod")
+    return Unclear(IdentityDoubt.UNRECORDED, f"{text}. The kubelet tries again; if this persists, delete the pod")
 
 
 def _doubled(claims: _Claims, calling: Iterable[Allocation], ids: frozenset[SlotId]) -> Unclear:
@@ -179,7 +179,7 @@ def _doubled(claims: _Claims, calling: Iterable[Allocation], ids: frozenset[Slot
     return Unclear(
         IdentityDoubt.DOUBLED,
         f"the kubelet gave {_listed(ids)} to {mine}, although {others} had it, or a part of it; nothing is handed out "
-        "twice. It starts when the other has ended; delete one of the two pods to have it placed anew",
+        "twice. This pod starts when the other has ended; delete one of the two pods to have it placed anew",
     )
 
 
@@ -201,14 +201,14 @@ class _Claims:
             if other.nonce == mine.nonce and not same:
                 return Unclear(
                     IdentityDoubt.CONTRADICTED,
-                    f"the kubelet's checkpoint has one answer ({mine.nonce}) for {mine}, and it stands for {other}, "
-                    "too; neither is served until that is right. Delete both pods",
+                    f"the kubelet's checkpoint has one answer ({mine.nonce}) for both {mine} and {other}; "
+                    "neither is served until that is corrected. Delete both pods",
                 )
         if mine.nonce in self._own and self._own[mine.nonce][1].slots != mine.slots:
             given = _listed(self._own[mine.nonce][1].slots)
             return Unclear(
                 IdentityDoubt.CONTRADICTED,
-                f"the kubelet's checkpoint has the answer {mine.nonce} beside {_listed(mine.slots)} for {mine}, but it "
+                f"the kubelet's checkpoint has the answer {mine.nonce} with {_listed(mine.slots)} for {mine}, but it "
                 f"was given for {given}; delete the pod",
             )
         return None

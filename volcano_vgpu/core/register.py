@@ -228,7 +228,7 @@ def _excluded(card: PhysicalDevice, settings: SharingSettings) -> str:
 def _unfit(card: PhysicalDevice, settings: SharingSettings) -> str:
     """Why a card cannot be shared as set, whatever else is on the node."""
     if not _WORD.issuperset(card.uuid) or not card.uuid:
-        return f"Volcano cannot carry the id {card.uuid!r}; it must be of letters, digits and any of -_."
+        return f"Volcano cannot store the id {card.uuid!r}; it must be of letters, digits and any of -_."
     if units(card, settings) < 1:
         return (
             f"no memory to share ({card.memory} MiB, factor {settings.gpu_memory_factor}); "
@@ -239,14 +239,14 @@ def _unfit(card: PhysicalDevice, settings: SharingSettings) -> str:
     if not card.mig:
         return f"MIG is off on it; switch it on (nvidia-smi -i {card.index} -mig 1), or set another mode for this node"
     if not any(geometry.fits(type_of(card.model)) for geometry in settings.geometries):
-        return f"no geometry in knownMigGeometries is for {card.model}, so Volcano would hand out the whole card"
+        return f"no geometry in knownMigGeometries is for {card.model}, so Volcano would allocate the whole card"
     return ""
 
 
 def _confused(card: PhysicalDevice, shared: list[PhysicalDevice]) -> str:
     """Volcano compares ids by what they contain: it books ``GPU-ab`` on ``GPU-a`` where both are on a node."""
     inside = next((other.uuid for other in shared if other.uuid != card.uuid and other.uuid in card.uuid), None)
-    return "" if not inside else f"its UUID contains that of {inside}, and Volcano would take one for the other"
+    return "" if not inside else f"its UUID contains that of {inside}, and Volcano would confuse the two"
 
 
 def _doubled(card: PhysicalDevice, taken: Mapping[str, DeviceId]) -> str:
@@ -255,7 +255,7 @@ def _doubled(card: PhysicalDevice, taken: Mapping[str, DeviceId]) -> str:
         return ""
     if other == card.uuid:
         return "found twice; the driver reports two cards of one UUID"
-    return f"its slots would be called like those of {other}; exclude one of the two"
+    return f"its slots would have the same names as those of {other}; exclude one of the two"
 
 
 def _registered(card: PhysicalDevice, settings: AgentSettings) -> RegisteredDevice:

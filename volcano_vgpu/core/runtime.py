@@ -33,7 +33,7 @@ def cdi_support(node: Mapping[str, Any]) -> CdiSupport:
         return CdiSupport(False, f"kubelet {kubelet or 'of unknown version'} does not pass CDI names on before 1.29")
     least = _RUNTIMES.get(name)
     if least is None:
-        return CdiSupport(False, f"nothing is known of CDI in runtime {runtime or 'without a name'}")
+        return CdiSupport(False, f"CDI support is unknown for runtime {runtime or 'without a name'}")
     if (_number(version) or (0, 0)) < least:
         return CdiSupport(
             False,

@@ -171,7 +171,7 @@ class Scheduler(Strict):
         "auto",
         description="Whether the node gets a handshake annotation; `auto` depends on the release.",
     )
-    touch_interval: Annotated[float, Field(ge=1)] = Field(5.0, description="Least seconds between two such patches.")
+    touch_interval: Annotated[float, Field(ge=1)] = Field(5.0, description="Minimum seconds between two such patches.")
 
 
 class HealthSettings(Strict):
@@ -181,7 +181,7 @@ class HealthSettings(Strict):
     """
 
     disabled: str = Field("", description="XID errors that are ignored, or `all`. Also `DP_DISABLE_HEALTHCHECKS`.")
-    enabled: str = Field("", description="XID errors that count in spite of `disabled`. Also `DP_ENABLE_HEALTHCHECKS`.")
+    enabled: str = Field("", description="XID errors that count despite `disabled`. Also `DP_ENABLE_HEALTHCHECKS`.")
     recovery: Seconds = Field(
         300.0,
         description="Seconds without a new error after which a card is probed and may be healthy again.",
@@ -251,13 +251,13 @@ class AgentSettings(SharingSettings):
     )
     exclusive: Literal["refuse", "ignore"] = Field(
         "refuse",
-        description="Whether the agent refuses to run beside another device plugin for the same cards.",
+        description="Whether the agent refuses to run alongside another device plugin for the same cards.",
     )
     daemon_set: Annotated[str, Field(pattern=r"^([^/]+/[^/]+)?$")] = Field(
         "",
         description="NAMESPACE/NAME of the agents' DaemonSet; the agent cleans its node when it is deleted.",
     )
-    start_jitter: Seconds = Field(3.0, description="Most seconds to wait before the first write, at random.")
+    start_jitter: Seconds = Field(3.0, description="Maximum random delay in seconds before the first write.")
     resources: Resources = Resources()
     container: ContainerSettings = ContainerSettings()
     scheduler: Scheduler = Scheduler()
@@ -266,7 +266,7 @@ class AgentSettings(SharingSettings):
     listen: AgentListen = AgentListen()
     log: Logging = Logging()
     nodes: tuple[NodeOverride, ...] = Field(
-        (), description="What differs on some nodes, by name or labels; later entries win."
+        (), description="Overrides for some nodes, by name or labels; later entries win."
     )
 
     def on(self, labels: Mapping[str, str]) -> AgentSettings:
@@ -299,8 +299,8 @@ class AgentSettings(SharingSettings):
         named = (self.resources.count, self.resources.memory, self.resources.cores)
         usual = (RESOURCES.count, RESOURCES.memory, RESOURCES.cores)
         return tuple(
-            f"resources: {name} instead of {other}: from 1.14.3 on Volcano looks for the usual names alone, and takes "
-            "the node for one without cards"
+            f"resources: {name} instead of {other}: from 1.14.3 on Volcano reads the default names only, and treats "
+            "the node as one without cards"
             for name, other in zip(named, usual, strict=True)
             if name != other
         )

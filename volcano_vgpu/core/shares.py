@@ -150,7 +150,7 @@ def _not_shared(card: DeviceId, record: PodRecord, entry: NodeEntry) -> Containe
         why = f"a share of it, and all cores of it are allocated to {', '.join(others)}"
     else:
         return None
-    text = f"Volcano allocated {why}; a pod that came first keeps what it has. It starts when the other has ended"
+    text = f"Volcano allocated {why}; an earlier pod keeps its cards. This pod starts when the other has ended"
     return ContainerRefusal(RefusalCode.CARD_FULL, f"{card}: {text}; delete the pod to have it placed again")
 
 
@@ -183,7 +183,7 @@ def _unhealthy(card: PhysicalDevice) -> ContainerRefusal:
     return ContainerRefusal(
         RefusalCode.UNHEALTHY_CARD,
         f"Volcano allocated {card.uuid}, which cannot be used now: {'; '.join(card.problems)}. It starts when the card "
-        "is well again; delete the pod to have it placed elsewhere",
+        "is healthy again; delete the pod to have it placed elsewhere",
     )
 
 
@@ -261,18 +261,22 @@ def _flawed(flaw: Inconsistency) -> ContainerRefusal | None:
     """What is wrong with a card's bookings; absence and health are looked at elsewhere."""
     others = ", ".join(flaw.others)
     if flaw.kind in _OVERDRAWN:
-        beside = f", because it is promised to {others}, too" if others else ", for this pod alone"
+        beside = f", because it is also allocated to {others}" if others else ", for this pod alone"
         return ContainerRefusal(
             RefusalCode.CARD_FULL,
-            f"Volcano promised {flaw.promised} {_OVERDRAWN[flaw.kind]} of {flaw.device}, which has {flaw.capacity}"
-            f"{beside}; those that came first keep theirs. "
-            + ("It starts when there is room; delete the pod to have it placed anew" if others else "Delete the pod"),
+            f"Volcano allocated {flaw.promised} {_OVERDRAWN[flaw.kind]} of {flaw.device}, which has {flaw.capacity}"
+            f"{beside}; earlier pods keep theirs. "
+            + (
+                "This pod starts when there is room; delete the pod to have it placed anew"
+                if others
+                else "Delete the pod"
+            ),
             heals=bool(others),
         )
     if flaw.kind is InconsistencyKind.OVERLAP:
-        text = f"Volcano promised the same MIG slot of {flaw.device} to {others}, who came first; delete the pod"
+        text = f"Volcano allocated the same MIG slot of {flaw.device} to {others} first; delete the pod"
         return ContainerRefusal(RefusalCode.CARD_FULL, text)
     if flaw.kind is InconsistencyKind.UNPLACED:
-        text = f"Volcano promised a MIG slot of {flaw.device} to two containers: {flaw.why}; delete the pod"
+        text = f"Volcano allocated a MIG slot of {flaw.device} to two containers: {flaw.why}; delete the pod"
         return ContainerRefusal(RefusalCode.CARD_FULL, text, heals=False)
     return None

@@ -136,7 +136,7 @@ def parse(text: str, source: str) -> FileInventory:
     except ValidationError as error:
         raise DiscoveryError(f"cards file {source}: {_complaint(error)}") from error
     if file.count and file.memory is None:
-        raise DiscoveryError(f"cards file {source}: count without memory; say how much memory each of the cards has")
+        raise DiscoveryError(f"cards file {source}: count without memory; give the memory of each card")
     plain = {"model": file.model, **({} if file.memory is None else {"memory": file.memory})}
     raws: list[Any] = [plain] * file.count + list(file.cards)
     cards: list[PhysicalDevice] = []

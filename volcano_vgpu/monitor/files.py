@@ -107,7 +107,7 @@ def opened(directory: Path, mode: int) -> Iterator[int | None]:
         return
     try:
         if not stat.S_ISREG(os.fstat(found).st_mode):
-            raise NotPlainError("the container has put something else in the place of the file; delete the pod")
+            raise NotPlainError("the container has replaced the file; delete the pod")
         # Opened by its descriptor, it is the same file that was looked at, whatever has its name by now.
         file = os.open(f"/proc/self/fd/{found}", mode | _FLAGS)
     finally:

@@ -43,7 +43,7 @@ def read_from(metrics: Metrics, scrape: Callable[[], Scrape]) -> None:
 def told(found: Scrape) -> Iterator[Metric]:
     """Everything that one look found."""
     yield GaugeMetricFamily(
-        f"{PRODUCT}_usage_scrape_seconds", "How long it took to read what containers use", value=found.seconds
+        f"{PRODUCT}_usage_scrape_seconds", "Time taken to read the usage of containers", value=found.seconds
     )
     yield from _files(list(found.contents.values()))
     yield GaugeMetricFamily(
@@ -58,9 +58,7 @@ def told(found: Scrape) -> Iterator[Metric]:
 
 def _files(contents: list[Content]) -> Iterator[Metric]:
     states = Counter(reading_of(each) for each in contents)
-    files = GaugeMetricFamily(
-        f"{PRODUCT}_region_files", "Directories of containers by what they hold", labels=("state",)
-    )
+    files = GaugeMetricFamily(f"{PRODUCT}_region_files", "Directories of containers by content", labels=("state",))
     for state in ReadStatus:
         files.add_metric((state.value,), float(states[state]))
     reasons = Counter(each.reason for each in contents if isinstance(each, UnreadableRegion))

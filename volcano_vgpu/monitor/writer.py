@@ -106,7 +106,7 @@ class FeedbackWriter:
         self._lock = lock
         self._pods = pods
         self._wrote = wrote
-        self.obstacle = "it has not looked yet"
+        self.obstacle = "no check has run yet"
 
     def step(self) -> None:
         """Looks once, and writes what has to change; ``obstacle`` says why it may not."""

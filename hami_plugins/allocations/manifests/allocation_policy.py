@@ -155,7 +155,7 @@ def rules(allocations: Allocations, *, remedy: str) -> dict[str, Any]:
                 "reason": "Forbidden",
                 "message": f"only schedulers, the allocator, and node agents write allocations on pods; {remedy}",
                 "messageExpression": (
-                    f"variables.what + '; user ' + request.userInfo.username + ' is none of them. {_REMEDIES}. ' + "
+                    f"variables.what + '; user ' + request.userInfo.username + ' is not one of them. {_REMEDIES}. ' + "
                     f"{_literal(f'To trust the account, {remedy}')}"
                 ),
             }

@@ -37,9 +37,9 @@ LEAST_TIMEOUT: Final = 2.0
 
 FLAGS: Final[Mapping[str, str]] = {
     "--schedule-period=200ms": "a pod that has to wait is tried again five times a second",
-    "--percentage-nodes-to-find=5": "each node that is looked at costs a call with all of its pods in it: "
-    "look at some of a large cluster's nodes",
-    "--minimum-feasible-nodes=16": "of small clusters look at so many all the same (100 without it)",
+    "--percentage-nodes-to-find=5": "each examined node costs a call with all of its pods: "
+    "examine only some nodes of a large cluster",
+    "--minimum-feasible-nodes=16": "examine at least so many nodes (100 by default)",
 }
 """Flags of vc-scheduler that go with an extender, and why."""
 
@@ -125,7 +125,7 @@ def evictions(conf: Mapping[str, Any], devices: str, remedy: str) -> Iterator[Co
         if action in EVICTING:
             yield warning(
                 f"actions {action}",
-                f"{devices} are held until their pods have ended, so that nobody is evicted for what another needs",
+                f"{devices} are held until their pods have ended; no pod is evicted for another",
                 remedy,
             )
 
@@ -136,14 +136,14 @@ def extender(plugins: list[Plugin], resources: ResourceNames, command: str) -> I
     if not extenders:
         yield error(
             EXTENDER,
-            "the plugin is missing: pods are placed without a look at their devices",
-            f"add it behind predicates, as `{command}` prints it",
+            "the plugin is missing: pods are placed without a check of their devices",
+            f"add it after predicates, as `{command}` prints it",
         )
         return
     if len(extenders) > 1:
         yield error(
             extenders[1].place,
-            "Volcano keeps one extender: of several the last one with each call has the word",
+            "Volcano keeps one extender: of several, the last one that sets a call is used for it",
             "leave one",
         )
     plugin = extenders[-1]
@@ -156,8 +156,8 @@ def extender(plugins: list[Plugin], resources: ResourceNames, command: str) -> I
     if predicates and plugin.at < predicates[0].at:
         yield warning(
             plugin.place,
-            "stands before predicates, so that it is asked about nodes that are out of the question",
-            "move it behind predicates",
+            "is listed before predicates, so that it is asked about nodes that cannot be used",
+            "move it after predicates",
         )
 
 
@@ -166,7 +166,7 @@ def _address(plugin: Plugin) -> Iterator[ConfigurationFinding]:
     url = plugin.arguments.get("extender.urlPrefix")
     parts = _URL.match(url) if isinstance(url, str) else None
     if parts is None:
-        yield error(place, f"no address: {url!r}", "write http://<service>.<namespace>.svc:<port>/extender")
+        yield error(place, f"not an address: {url!r}", "write http://<service>.<namespace>.svc:<port>/extender")
     elif parts[1] == "https":
         yield warning(
             place, "Volcano's extender trusts only the CAs of its own image", "use http, or a certificate of such a CA"
@@ -190,7 +190,7 @@ def _failing(plugin: Plugin) -> Iterator[ConfigurationFinding]:
     if ignorable is True:
         yield error(
             f"{plugin.place} extender.ignorable",
-            "while the server is away pods are placed without a look at their devices",
+            "while the server is away pods are placed without a check of their devices",
             "write extender.ignorable: false",
         )
     elif ignorable not in (None, False):
@@ -201,8 +201,8 @@ def _failing(plugin: Plugin) -> Iterator[ConfigurationFinding]:
     timeout = plugin.arguments.get("extender.httpTimeout")
     seconds = _seconds(timeout) if isinstance(timeout, str) else None
     if seconds is None:
-        told = "is missing" if timeout is None else f"{timeout!r} is no duration"
-        yield warning(place, f"{told}: it is 1 s", f"write extender.httpTimeout: {TIMEOUT}")
+        told = "is missing" if timeout is None else f"{timeout!r} is not a duration"
+        yield warning(place, f"{told}: the default is 1 s", f"write extender.httpTimeout: {TIMEOUT}")
     elif seconds < LEAST_TIMEOUT:
         yield warning(place, f"{timeout} is short for a large node", f"write extender.httpTimeout: {TIMEOUT}")
 
@@ -212,13 +212,13 @@ def _managed(plugin: Plugin, resources: ResourceNames) -> Iterator[Configuration
     managed = plugin.arguments.get("extender.managedResources")
     remedy = f"write it as a list: [{', '.join(resources.all())}]"
     if isinstance(managed, str):
-        yield error(place, "is a text and not read; every pod comes to the extender", remedy)
+        yield error(place, "is a string and is ignored; every pod is sent to the extender", remedy)
     elif not isinstance(managed, list) or not managed:
-        yield error(place, "is missing; every pod comes to the extender", remedy)
+        yield error(place, "is missing; every pod is sent to the extender", remedy)
     elif not all(isinstance(each, str) for each in managed):
-        yield error(place, "is not a list of names; every pod comes to the extender", remedy)
+        yield error(place, "is not a list of names; every pod is sent to the extender", remedy)
     elif missing := [name for name in _needed(resources) if name not in managed]:
-        yield error(place, f"lacks {', '.join(missing)}: pods that ask for that alone are not looked at", remedy)
+        yield error(place, f"lacks {', '.join(missing)}: pods that ask for that alone are not checked", remedy)
 
 
 def _needed(resources: ResourceNames) -> tuple[str, ...]:

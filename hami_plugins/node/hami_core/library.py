@@ -102,7 +102,7 @@ def flaw(library: Path) -> str:
     except OSError:
         return ""
     if len(header) < _HEADER or not header.startswith(_ELF):
-        return "is no shared library"
+        return "is not a shared library"
     if (header[_CLASS], header[_MACHINE]) != (ours[_CLASS], ours[_MACHINE]):
         return "is a library for another kind of machine"
     return ""

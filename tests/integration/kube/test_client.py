@@ -126,7 +126,7 @@ def test_a_refusal_by_admission_asks_for_no_rule(serve: Any, client_of: Any, mes
 
 def test_a_proxy_that_forbids_without_a_word_may_mean_a_missing_rule(serve: Any, client_of: Any) -> None:
     client = client_of(serve(always(403, {})))
-    with pytest.raises(KubeError, match=r'403 without a word; .* verb "get" on "nodes"'):
+    with pytest.raises(KubeError, match=r'403 without a message; .* verb "get" on "nodes"'):
         client.get(NODE)
 
 

@@ -64,7 +64,7 @@ def test_an_agent_that_waits_for_the_api_server_is_alive_says_for_what_and_ends_
         try:
             wait_for(lambda: page(port, "/healthz")[0] == 200, "the process answers that it is alive")
             status, text = page(port, "/readyz")
-            assert (status, "the API server has not told of this node yet" in text) == (503, True)
+            assert (status, "this node is not read from the API server yet" in text) == (503, True)
             process.terminate()
             assert process.wait(PATIENCE) == 0
         finally:

@@ -142,7 +142,7 @@ def test_an_allocation_that_changed_is_not_handed_over_in_place_of_the_first(nod
     started(node, pod())
     before = node.specified()
     node.pods.put(pod(ids="GPU-b,NVIDIA,2000,30:"))
-    assert "what a container has never changes" in node.kubelet.start("uid-p", "main")
+    assert "a container keeps its cards" in node.kubelet.start("uid-p", "main")
     assert node.specified() == before
 
 

@@ -211,7 +211,7 @@ def test_what_is_missing_is_said(api: KubeClient) -> None:
     assert away.startswith("http://127.0.0.1:9: ")
     served_node(api, "n3", "uid", slots="0")
     (state,) = verdict(api, settings(), allocator="", nodes=True).nodes
-    assert "the kubelet does not know the agent" in state.complaint
+    assert "the agent is not registered with the kubelet" in state.complaint
 
 
 def test_an_address_that_is_none_is_not_waited_for(api: KubeClient) -> None:

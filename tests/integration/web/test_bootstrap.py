@@ -168,7 +168,7 @@ def test_an_immutable_secret_is_an_error_that_says_so(server: ApiServer, api: Ku
 def test_a_secret_that_changes_all_the_time_is_given_up(server: ApiServer, api: KubeClient) -> None:
     shared_material(api, SECRET, NAMES)
     server.faults.add(Fault(action=Refuse(409), verb="patch", resource="secrets", times=None))
-    with pytest.raises(KubeError, match="who else writes it"):
+    with pytest.raises(KubeError, match="find its other writer"):
         shared_material(api, SECRET, ("other",))
 
 

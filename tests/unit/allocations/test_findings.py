@@ -80,7 +80,7 @@ def test_a_card_of_another_node_is_told_with_that_node() -> None:
     (one,) = found(holds("a", "GPU-n2-0,NVIDIA,10000,0:"))
 
     assert (one.finding, one.node, one.pods) == (AuditFindingKind.OTHER_NODE, "n1", ("team/a",))
-    assert "pod team/a on node n1 holds GPU-n2-0, which is node n2's" in one.text
+    assert "pod team/a on node n1 holds GPU-n2-0, which belongs to node n2" in one.text
 
 
 def test_a_card_that_nobody_has_is_told() -> None:

@@ -360,7 +360,7 @@ def test_what_goes_wrong_is_logged_once_and_told_to_probes() -> None:
         one.step()
         one.step()
     assert [line["event"] for line in logs] == ["lease_not_taken"]
-    assert one.check() == "lease ns/leader is held by nobody; no answer"
+    assert one.check() == "lease ns/leader is not held; no answer"
 
 
 @pytest.mark.parametrize(

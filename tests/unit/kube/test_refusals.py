@@ -32,7 +32,7 @@ def test_a_status_says_what_kind_of_error_it_is(status: int, reason: str, kind: 
 
 @pytest.mark.parametrize("body", [None, [], "text", {"metadata": 5, "details": []}, {"reason": None}])
 def test_an_answer_of_any_shape_is_an_error_all_the_same(body: object) -> None:
-    assert str(refusal("get", NODE, 418, body)) == "get /api/v1/nodes/n1: 418 without a word"
+    assert str(refusal("get", NODE, 418, body)) == "get /api/v1/nodes/n1: 418 without a message"
 
 
 @pytest.mark.parametrize(

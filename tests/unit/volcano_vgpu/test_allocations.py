@@ -213,7 +213,7 @@ def test_a_card_that_others_had_first_is_not_promised_again(held: str, asked: st
     assert (found.code, found.heals) == (RefusalCode.CARD_FULL, True)
     assert word in found.text
     assert "team/other" in found.text
-    assert "It starts when there is room" in found.text
+    assert "This pod starts when there is room" in found.text
     assert isinstance(
         answer(pod(ids="GPU-b,NVIDIA,2000,30:"), others=(other(f"GPU-a,NVIDIA,{held}:"),)), AllocatedContainer
     )

@@ -58,7 +58,7 @@ def _obstacle(spec: VendorSpec, pod: Pod) -> str:
         return ""
     return (
         f"container {container} asks for a share of a card without {spec.resources.count}, so that a kubelet "
-        f"hands it nothing; create the pod again with {spec.resources.count}: 1"
+        f"allocates it nothing; create the pod again with {spec.resources.count}: 1"
     )
 
 

@@ -16,7 +16,7 @@ from hami_plugins.model.verdicts import Reason
 
 UNREGISTERED: Final = "run the node agent there"
 
-_TOO_LARGE: Final = "ask for less {memory}, no card here has so much"
+_TOO_LARGE: Final = "ask for less {memory}, no card here has that much"
 _ANNOTATION: Final = "change or remove that annotation of the pod"
 
 _REMEDIES: Final[Mapping[Reason, str]] = {
@@ -30,7 +30,7 @@ _REMEDIES: Final[Mapping[Reason, str]] = {
     Reason.PARTITION: "ask for as much {memory} as an instance has, or wait until pods end",
     Reason.MODEL: _ANNOTATION,
     Reason.ID: _ANNOTATION,
-    Reason.HEALTH: "the events of the node say more",
+    Reason.HEALTH: "see the events of the node",
 }
 
 

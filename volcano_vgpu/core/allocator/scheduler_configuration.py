@@ -59,7 +59,7 @@ def check(
 
 
 def _evictions(conf: Mapping[str, Any]) -> Iterator[ConfigurationFinding]:
-    return volcano_configuration.evictions(conf, "cards", "delete pods that have to go, or use mode webhook")
+    return volcano_configuration.evictions(conf, "cards", "delete pods to free their cards, or use mode webhook")
 
 
 def _deviceshare() -> dict[str, Any]:
@@ -108,6 +108,6 @@ def _two_caches(plugins: list[Plugin], resources: ResourceNames) -> Iterator[Con
         if isinstance(managed, list) and set(managed) & set(resources.all()):
             yield warning(
                 plugin.place,
-                "an extender is asked about cards, and deviceshare decides about them, too",
+                "an extender is asked about cards, and deviceshare decides about them as well",
                 "use mode extender, or take the vGPU names out of extender.managedResources",
             )

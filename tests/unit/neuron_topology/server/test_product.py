@@ -140,7 +140,9 @@ def test_a_finding_has_one_remedy() -> None:
     cluster.shows(a_pod("elsewhere", 1, node="n2", annotations={SPEC.keys.allocated: "n1-AWSNeuron-0,AWSNeuron,0,3:;"}))
     untold, elsewhere = sorted(cluster.books.findings(), key=lambda each: each.node)
     assert untold.text.endswith(f"annotate it with {IDS_KEY}, or make it again with a scheduler that writes them")
-    assert elsewhere.text.endswith("holds n1-AWSNeuron-0, which is node n1's. Delete it, so that it is placed anew")
+    assert elsewhere.text.endswith(
+        "holds n1-AWSNeuron-0, which belongs to node n1. Delete it, so that it is placed anew"
+    )
 
 
 def test_reasons_about_nodes_have_no_remedy_and_the_usual_words() -> None:

@@ -20,7 +20,7 @@ def test_a_node_with_room_takes_the_pod_and_a_full_one_says_why_with_numbers() -
     assert cluster.predicate(pod, "n2") == {"status": "", "code": 0}
     assert cluster.predicate(pod, "n1") == {
         "status": "vGPU memory: asked 50,000 MiB on 1 card; largest free 40,960 MiB, total free 40,960 MiB; "
-        "ask for less volcano.sh/vgpu-memory, no card here has so much",
+        "ask for less volcano.sh/vgpu-memory, no card here has that much",
         "code": 2,
     }
     assert (cluster.counted("predicate", "fits"), cluster.counted("predicate", "refused")) == (1, 1)
@@ -48,7 +48,7 @@ def test_nodes_in_the_same_state_give_the_same_words_so_that_volcano_counts_them
             a_node(cards=0),
             "vGPU: no cards registered (volcano.sh/node-vgpu-register is missing or empty); run the node agent there",
         ),
-        (a_node(healthy="false"), "vGPU cards: asked 1; 1 of 1 card is unhealthy; the events of the node say more"),
+        (a_node(healthy="false"), "vGPU cards: asked 1; 1 of 1 card is unhealthy; see the events of the node"),
     ],
 )
 def test_a_node_whose_cards_cannot_be_had_says_so(node: dict[str, object], said: str) -> None:

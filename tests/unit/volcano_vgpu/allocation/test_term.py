@@ -75,14 +75,14 @@ def test_whoever_may_not_list_is_told_what_he_lacks() -> None:
 
     term = LeaderSession(Forbidden(), load("", {}), PRODUCT, metrics=AllocatorMetrics(METRICS), read=nobody)
     term.start()
-    wait_for(lambda: term.check() == "the API server has not told of all nodes yet: 403 it needs a ClusterRole")
+    wait_for(lambda: term.check() == "the API server has not listed all nodes yet: 403 it needs a ClusterRole")
     term.stop()
 
 
 def test_what_is_promised_and_never_comes_ends_and_is_counted() -> None:
     now, metrics = [0.0], AllocatorMetrics(METRICS)
     term = LeaderSession(Quiet(), load("", {}), PRODUCT, metrics=metrics, read=nobody, clock=lambda: now[0])
-    assert "has not told of all nodes yet" in term.check()
+    assert "has not listed all nodes yet" in term.check()
     term.start()
     wait_for(lambda: term.ready)
     assert term.check() == ""
@@ -215,7 +215,7 @@ def test_a_term_that_could_not_take_in_a_pod_is_not_ready_until_it_has(monkeypat
         wait_for(lambda: not term.ready)
         assert (term.missed, term.check()) == (
             1,
-            "the last change of some pods (1) could not be taken in; the log says why",
+            "the last change of some pods (1) could not be processed; see the log",
         )
     now[0] = 2.0
     api.events.append(WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": "9"}}))

@@ -40,7 +40,7 @@ def written(
     ("pod", "who"),
     [
         (written(LATER), f"kubectl-annotate (at {LATER})"),
-        (written(LATER, manager=""), f"somebody (at {LATER})"),
+        (written(LATER, manager=""), f"an unknown writer (at {LATER})"),
         (written(SOON), ""),
         (written(LATER, key="note"), ""),
         (written(LATER, bound=None), ""),
@@ -90,5 +90,8 @@ def test_who_created_a_pod_with_its_node_is_told(fields: object, who: str) -> No
 
 
 def test_without_a_name_somebody_placed_it_and_without_a_record_nobody() -> None:
-    assert placed_by({"metadata": {"managedFields": [{"fieldsV1": {"f:spec": {"f:nodeName": {}}}}]}}) == "somebody"
+    assert (
+        placed_by({"metadata": {"managedFields": [{"fieldsV1": {"f:spec": {"f:nodeName": {}}}}]}})
+        == "an unknown writer"
+    )
     assert placed_by(a_pod()) == ""
