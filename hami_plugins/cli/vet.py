@@ -52,7 +52,7 @@ def run(order: VetOptions) -> int:
         raise ManifestError(f"--rules-url {order.rules_url}: not an address; write https://...")
     if not order.files and order.source is None:
         raise ManifestError(
-            "nothing to look at; give manifests with -f FILE, a folder, or - for stdin, or a cluster with --snapshot"
+            "nothing to check; give manifests with -f FILE, a folder, or - for stdin, or a cluster with --snapshot"
         )
     snapshots = () if order.source is None else order.source.snapshots
     if order.files.count(inputs.STDIN) + snapshots.count(inputs.STDIN) > 1:
@@ -150,7 +150,7 @@ def explain_rule(name: str, form: VetForm) -> int:
     """Print one rule in full."""
     rule = next((each for each in vet.RULES if name.lower() in {each.id.lower(), each.name}), None)
     if rule is None:
-        raise ManifestError(f"--explain {name}: there is no such rule; --list-rules shows them")
+        raise ManifestError(f"--explain {name}: unknown rule; --list-rules lists the rules")
     if form in _DOCUMENTS:
         output.document(findings.rules_document((rule,)), _DOCUMENTS[form])
     else:
@@ -172,7 +172,7 @@ def _ignored(given: tuple[str, ...]) -> frozenset[str]:
     words = {word.strip() for text in given for word in text.split(",") if word.strip()}
     strange = sorted(word for word in words if word.lower() not in known)
     if strange:
-        raise ManifestError(f"--ignore {strange[0]}: there is no such rule; --list-rules shows them")
+        raise ManifestError(f"--ignore {strange[0]}: unknown rule; --list-rules lists the rules")
     return frozenset(words)
 
 

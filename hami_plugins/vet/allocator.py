@@ -32,9 +32,9 @@ RULES: Final = (
         id="HP741",
         name="policy-strips-allocations",
         severity=VetSeverity.ERROR,
-        summary="The policy of volcano-vgpu on Bindings is installed beside a Volcano that allocates by the Binding.",
-        why="Up to 1.15 Volcano patches the pod first, so that what the Binding carries is an older try. From 1.16 on "
-        "the Binding is all there is.",
+        summary="The policy of volcano-vgpu on Bindings is installed with a Volcano that allocates by the Binding.",
+        why="Up to 1.15 Volcano patches the pod first, so the Binding carries an earlier attempt. From 1.16 on only "
+        "the Binding carries the allocation.",
         fix="Delete the policy, or allocate in mode extender or webhook.",
         check=strips_allocations,
         quirk=volcano_releases.ALLOCATION_BY_BINDING,

@@ -112,8 +112,8 @@ def gang_without_resources(subject: Subject, context: Context) -> Iterator[Viola
     least = ", ".join(f"{resource}: {amount // NANO}" for resource, amount in asked.items())
     yield Violation(
         ("spec",),
-        "no minResources: the gang passes the gate whatever is free and counts nothing there, and its pods wait before "
-        "the cards",
+        "no minResources: Volcano enqueues the gang whatever is free and counts nothing for it, and its pods wait "
+        "before the cards",
         f"write minResources: {{{least}}}, and cpu and memory",
     )
 
@@ -299,7 +299,7 @@ RULES: Final = (
         summary="A queue caps device memory or cores, and pods take more of them than they count for.",
         why="Volcano compares the cap with what containers ask plainly: not times the number of cards, and nothing "
         "where no memory is asked, which is a whole card. More than twice a cap was seen handed out.",
-        fix="Cap the number of cards, too, and have every container ask for one card and its memory.",
+        fix="Also cap the number of cards, and have every container ask for one card and its memory.",
         check=cap_of_plain_requests,
         quirk=volcano_releases.PLAIN_CAPS,
     ),
@@ -308,8 +308,8 @@ RULES: Final = (
         name="gang-without-resources",
         severity=VetSeverity.WARNING,
         summary="A PodGroup made by hand has no minResources, and its pods ask for vGPUs.",
-        why="The gate has nothing to compare: the gang is let in however full the cluster is, and what it will take is "
-        "not counted when others are let in.",
+        why="Volcano has nothing to compare: it enqueues the gang however full the cluster is, and does not count the "
+        "gang's devices when it enqueues others.",
         fix="Write minResources: what minMember pods ask together.",
         check=gang_without_resources,
         quirk=volcano_releases.OPEN_GATE,
@@ -349,8 +349,8 @@ RULES: Final = (
         id="HP726",
         name="held-for-ever",
         severity=VetSeverity.WARNING,
-        summary="A PodGroup was let in (Inqueue), and its pods can never fit.",
-        why="It never steps back, and what it asks is counted against everybody behind it at the gate.",
+        summary="A PodGroup is enqueued (Inqueue), and its pods can never fit.",
+        why="It is never dequeued, and its request counts against every gang that is enqueued after it.",
         fix="Delete it, or make its pods smaller.",
         check=held_for_ever,
         quirk=volcano_releases.HELD_GATE,

@@ -74,7 +74,7 @@ WHOLE_WHEN_SEVERAL: Final[Mapping[VendorName, str]] = {
     **dict.fromkeys(
         map(VendorName, ("MR-V100", "MR-V50", "BI-V150", "BI-V100")), "the webhook asks for all their cores"
     ),
-    VendorName("MLU"): "the plugin is told the slice of the first card only",
+    VendorName("MLU"): "the plugin gets only the slice of the first card",
     VendorName("DCU"): "a virtual DCU is a slice of one card",
     VendorName("Mthreads"): "the webhook overwrites memory and cores with whole cards",
 }

@@ -96,7 +96,7 @@ def without_limits(pod: PodView, context: Context) -> Iterator[Violation]:
             f"add the label {ISOLATION}: {ENFORCED}, and a nodeSelector of it",
         )
     elif misspells_hami_core(value):
-        what = f"label {ISOLATION}={value}: nobody acts upon it, and nothing limits the pod on its card"
+        what = f"label {ISOLATION}={value}: no component acts on it, and nothing limits the pod on its card"
         yield Violation(path, what, f"write {ENFORCED}", RewriteFix(path, ENFORCED), VetSeverity.ERROR)
     elif value != ENFORCED:
         what = f"label {ISOLATION}={value}: HAMi-core does not limit the pod, the component of that name has to"
@@ -140,7 +140,7 @@ def uncounted(pod: PodView, context: Context) -> Iterator[Violation]:
     if spec is not None and request is not None and not request.cores:
         yield Violation(
             _first(pod.containers[_holder(pod)], spec),
-            f"without {spec.resources.cores} Koordinator counts no cores for the pod: others get them, too",
+            f"without {spec.resources.cores} Koordinator counts no cores for the pod: other pods also get them",
             f"name {spec.resources.cores}, 1 at least for each card",
         )
 
@@ -223,7 +223,7 @@ RULES: Final = (
         name="koordinator-scheduler",
         severity=VetSeverity.WARNING,
         summary="A pod asks for Koordinator's resources, and its scheduler is not Koordinator's.",
-        why="Others place it by the sums of nodes: nobody chooses a card, and nobody counts it.",
+        why="Other schedulers place it by the sums of nodes: no component chooses or counts a card.",
         fix="Set schedulerName: koord-scheduler.",
         check=each_pod(other_scheduler),
     ),

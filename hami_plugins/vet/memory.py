@@ -149,7 +149,7 @@ def both(spec: VendorSpec, container: ContainerView, pod: PodView, _: Context) -
         return
     yield Violation(
         percent.path,
-        f"{where(container, pod)}: {names.memory_percentage}={percent.text} beside {names.memory}={amount.text}: "
+        f"{where(container, pod)}: {names.memory_percentage}={percent.text} and {names.memory}={amount.text}: "
         "one of the two is ignored, under HAMi the percentage, under Volcano the amount",
         "keep one of them",
     )
@@ -163,7 +163,7 @@ def percentage_range(spec: VendorSpec, container: ContainerView, pod: PodView, _
         return
     yield Violation(
         percent.path,
-        f"{where(container, pod)}: {name}={percent.text} is no percentage, and the webhook refuses it",
+        f"{where(container, pod)}: {name}={percent.text} is not a percentage, and the webhook refuses it",
         "write 1 to 100",
     )
 
@@ -183,7 +183,7 @@ def whole_by_omission(
         yield Violation(
             cores.path,
             f"{where(container, pod)}: {cores.resource}={cores.text} without {spec.resources.memory}: a part of the "
-            "cores, but all of the memory, so nobody can share the card",
+            "cores, but all of the memory, so no other pod can share the card",
             f"write {spec.resources.memory}, too",
         )
 

@@ -69,7 +69,7 @@ def without_cards(spec: VendorSpec, node: NodeObject, _: Subject, context: Conte
     register, shake = node.annotations.get(key), node.annotations.get(said)
     path: tuple[str, ...] = ("metadata", "annotations", key)
     if shake is not None and handshake.parse(shake, zone=UTC, dialect=spec.dialect).word is Word.DELETED:
-        path, why = ("metadata", "annotations", said), f"its handshake is {shake[:60]}, so it has been given up"
+        path, why = ("metadata", "annotations", said), f"its handshake is {shake[:60]}, so the node is given up"
     elif register is None:
         path, why = ("status", "allocatable", spec.resources.count), f"it has no annotation {key}"
     elif volcano.is_unseen(register):
@@ -113,7 +113,7 @@ def two_writers(spec: VendorSpec, _: NodeObject, subject: Subject, __: Context) 
             ("metadata", "annotations", spec.keys.register),
             f"{len(names)} programs have written what cards the node has ({listed}): where both still run, what one "
             "writes the other undoes, and pods get cards twice",
-            "leave one agent on the node; if one is gone, let the other write all of it anew",
+            "leave one agent on the node; if one is gone, let the other write all of it again",
         )
 
 
@@ -137,7 +137,7 @@ def sums_differ(spec: VendorSpec, node: NodeObject, _: Subject, __: Context) -> 
             ("status", "allocatable", resource),
             f"the node offers {found} {resource}, and its {len(healthy)} healthy cards in {spec.keys.register} have "
             f"{least}: {wrong}",
-            "have the node's agent write both anew; look for a second writer",
+            "have the node's agent write both again; look for a second writer",
         )
 
 
@@ -206,7 +206,7 @@ def held_twice(subject: Subject, context: Context) -> Iterator[Violation]:
             yield Violation(
                 ("metadata", "name"),
                 f"pod {record.full_name}: {words}",
-                f"make the pod anew, or write down what it really has in {_lists(record, context)}",
+                f"recreate the pod, or write what it really has into {_lists(record, context)}",
             )
 
 
@@ -260,7 +260,7 @@ RULES: Final = (
         name="two-writers",
         severity=VetSeverity.WARNING,
         summary="Several programs have written a node's register or the sums of its cards (managedFields).",
-        why="Two agents for the same cards do not know of each other's slices.",
+        why="Two agents for the same cards do not see each other's slices.",
         fix="Leave one agent on the node.",
         check=_each_node(two_writers),
     ),
@@ -271,7 +271,7 @@ RULES: Final = (
         summary="The sums in a node's status are not those of its registered cards.",
         why="Pods have to fit the sums before the cards are looked at: smaller sums keep pods waiting although a card "
         "has room, larger ones let in pods that no card has room for.",
-        fix="Have the node's agent write both anew.",
+        fix="Have the node's agent write both again.",
         check=_each_node(sums_differ),
         quirk=volcano_releases.SUMS,
     ),
@@ -299,9 +299,9 @@ RULES: Final = (
         id="HP736",
         name="odd-devices",
         severity=VetSeverity.WARNING,
-        summary="What a node says of its devices cannot be read, is not known, or contradicts itself.",
+        summary="A node's report of its devices is unreadable, unknown, or contradicts itself.",
         why="An unknown instance type, links that differ from those of the type, a health list with a slip, a map of "
-        "AWS's extension that is half written: it is left out of account, and devices may be allocated singly.",
+        "AWS's extension that is half written: it is ignored, and devices may be allocated singly.",
         fix="Correct the label or the annotation that is named.",
         check=odd_devices,
     ),
@@ -312,7 +312,7 @@ RULES: Final = (
         summary="Pods of a node hold more of a device than it has, or devices that the node does not have.",
         why="Lists written by hand, a node that came back with fewer devices or another type, a scheduler that did not "
         "know of an allocation: both pods use the device.",
-        fix="Make one of the pods anew.",
+        fix="Recreate one of the pods.",
         check=held_twice,
     ),
 )

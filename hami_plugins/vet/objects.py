@@ -30,7 +30,7 @@ def strange_words(subject: Subject, context: Context) -> Iterator[Violation]:
         if word not in context.rule_names:
             yield Violation(
                 ("metadata", "annotations", suppression.KEY),
-                f"{suppression.KEY} names {word}, which is no rule",
+                f"{suppression.KEY} names {word}, which is not a rule",
                 "write ids such as HP101; `hami-plugins vet --list-rules` lists them",
             )
 
@@ -58,8 +58,8 @@ UNREADABLE: Final = VetRule(
     id="HP001",
     name="unreadable-document",
     severity=VetSeverity.ERROR,
-    summary="A document is neither YAML nor JSON, or no object.",
-    why="Nothing can be said about it, and kubectl will not take it.",
+    summary="A document is neither YAML nor JSON, or not an object.",
+    why="It cannot be checked, and kubectl refuses it.",
     fix="correct the text at this place",
     check=no_flaw,
 )
@@ -68,7 +68,7 @@ NOT_AN_OBJECT: Final = VetRule(
     name="not-an-object",
     severity=VetSeverity.NOTE,
     summary="A document has neither kind nor apiVersion, such as a chart's values.",
-    why="It was not looked at.",
+    why="It is not checked.",
     fix="leave such files out, or ignore this rule",
     check=no_flaw,
 )
@@ -86,7 +86,7 @@ STRANGE_WORD: Final = VetRule(
     name="unknown-suppression",
     severity=VetSeverity.WARNING,
     summary="A vet-ignore annotation or comment names a rule that does not exist.",
-    why="It suppresses nothing, and hides that from its author.",
+    why="It suppresses nothing, and its author does not notice.",
     fix="Write the ids of rules.",
     check=strange_words,
 )

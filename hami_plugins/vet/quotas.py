@@ -70,7 +70,7 @@ def in_bytes(subject: Subject, context: Context) -> Iterator[Violation]:
         value = -(-mib // unit.mib)
         yield Violation(
             amount.path,
-            f"{amount.resource}={amount.text}: memory is counted in {unit.words} here, so this is no limit at all",
+            f"{amount.resource}={amount.text}: memory is counted in {unit.words} here, so this limits nothing",
             f"write {value}",
             RewriteFix(amount.path, str(value)),
         )

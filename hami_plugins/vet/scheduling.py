@@ -67,7 +67,7 @@ def mixed_words(pod: PodView, context: Context) -> Iterator[Violation]:
         amount.path,
         f"{where(container, pod)}: {amount.resource}={amount.text} is for Volcano, while the pod also asks for "
         f"{hami[0].resources.count} of HAMi; one scheduler places a pod, and does not see the other's devices",
-        "use the words of one of the two",
+        "use the resources of one of the two",
     )
 
 
@@ -143,8 +143,8 @@ def node_named(pod: PodView, context: Context) -> Iterator[Violation]:
     if pod.node and not pod.placed and context.asked_by(pod):
         yield Violation(
             pod.of("spec", "nodeName"),
-            f"{_prefix(pod)}nodeName={pod.node}: no scheduler looks at a pod that has a node, so nobody allocates it "
-            "devices; HAMi's webhook refuses it",
+            f"{_prefix(pod)}nodeName={pod.node}: no scheduler looks at a pod that has a node, so no component "
+            "allocates it devices; HAMi's webhook refuses it",
             f"select the node with nodeSelector kubernetes.io/hostname: {pod.node}",
         )
 
@@ -157,8 +157,8 @@ def webhook_ignored(subject: Subject, context: Context) -> Iterator[Violation]:
         if is_unseen(pod.labels):
             yield Violation(
                 pod.of("metadata", "labels", IGNORE_LABEL),
-                f"{_prefix(pod)}label {IGNORE_LABEL}={IGNORE}: the webhook does not see the pod, so nobody turns its "
-                "requests into devices",
+                f"{_prefix(pod)}label {IGNORE_LABEL}={IGNORE}: the webhook does not see the pod, so no component "
+                "turns its requests into devices",
                 "drop the label",
             )
         elif subject.namespace in context.unseen:
@@ -215,8 +215,8 @@ RULES: Final = (
         id="HP503",
         name="mixed-words",
         severity=VetSeverity.ERROR,
-        summary="A pod asks in HAMi's words and in Volcano's.",
-        why="Each of the two schedulers sees a part of the pod only, and both would give out the same cards.",
+        summary="A pod asks for HAMi's resources and for Volcano's.",
+        why="Each of the two schedulers sees only a part of the pod, and both would allocate the same cards.",
         fix="Use one of the two.",
         check=each_pod(mixed_words),
     ),
@@ -224,7 +224,7 @@ RULES: Final = (
         id="HP504",
         name="wrong-scheduler",
         severity=VetSeverity.WARNING,
-        summary="A pod asks in HAMi's words and names a scheduler that does not know them.",
+        summary="A pod asks for HAMi's resources and names a scheduler that does not know them.",
         why="HAMi's webhook leaves such pods alone, so memory and cores are not honoured, or the pod never fits.",
         fix="Leave schedulerName out.",
         check=each_pod(wrong_scheduler),
@@ -233,7 +233,7 @@ RULES: Final = (
         id="HP505",
         name="not-for-volcano",
         severity=VetSeverity.ERROR,
-        summary="A pod asks in Volcano's words and is not scheduled by Volcano.",
+        summary="A pod asks for Volcano's resources and is not scheduled by Volcano.",
         why="Another scheduler only counts the resource; the node agent then finds no allocation, and no pod starts.",
         fix="Write schedulerName: volcano.",
         check=each_pod(not_for_volcano),
@@ -243,7 +243,7 @@ RULES: Final = (
         name="node-named",
         severity=VetSeverity.ERROR,
         summary="A pod that asks for devices names its node.",
-        why="It passes the scheduler by, so that no device is allocated to it.",
+        why="It bypasses the scheduler, so no device is allocated to it.",
         fix="Use a node selector.",
         check=each_pod(node_named),
     ),

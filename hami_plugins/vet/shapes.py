@@ -212,7 +212,7 @@ def neuron_cores_ignored(
     if devices is not None and cores is not None:
         yield Violation(
             cores.path,
-            f"{where(container, pod)}: {cores.resource}={cores.text} is ignored beside "
+            f"{where(container, pod)}: {cores.resource}={cores.text} is ignored because of "
             f"{devices.resource}={devices.text}",
             f"keep {devices.resource} for whole devices, or {cores.resource} for cores",
         )
@@ -323,7 +323,7 @@ RULES: Final = (
         name="amount-rewritten",
         severity=VetSeverity.NOTE,
         summary="The webhook replaces an amount: memory rounded up to a template or slice, a die made a module.",
-        why="More is booked, and counted against quotas, than the manifest says.",
+        why="More is booked, and counted against quotas, than the manifest requests.",
         fix="Write the amount that is booked.",
         check=each_request(rewritten),
     ),
@@ -331,7 +331,7 @@ RULES: Final = (
         id="HP306",
         name="init-container-devices",
         severity=VetSeverity.WARNING,
-        summary="An init container or a sidecar asks for vGPUs in Volcano's words.",
+        summary="An init container or a sidecar asks for Volcano's vGPUs.",
         why="Volcano gives cards to application containers alone. What others ask counts in the sums of the node.",
         fix="Use the card in an application container, or have volcano-vgpu allocate the cards.",
         check=each_request(init_container),

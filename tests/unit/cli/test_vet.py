@@ -98,7 +98,7 @@ def test_a_rule_is_explained_by_id_and_name(type_in: Type, name: str) -> None:
 
 def test_a_rule_that_does_not_exist_is_not_explained(type_in: Type) -> None:
     said = type_in("vet", "--explain", "HP999")
-    assert (said.code, said.err) == (2, "error: --explain HP999: there is no such rule; --list-rules shows them\n")
+    assert (said.code, said.err) == (2, "error: --explain HP999: unknown rule; --list-rules lists the rules\n")
 
 
 def test_notes_do_not_fail(type_in: Type) -> None:
@@ -176,7 +176,7 @@ def test_who_assigns_cards_is_an_option(type_in: Type, assigner: str, code: int)
 def test_rules_are_left_out_by_id_and_name(type_in: Type, wrong: Path) -> None:
     assert type_in("vet", "-f", wrong, "--ignore", "HP211,unusable-request").code == 0
     said = type_in("vet", "-f", wrong, "--ignore", "HP1")
-    assert (said.code, said.err) == (2, "error: --ignore HP1: there is no such rule; --list-rules shows them\n")
+    assert (said.code, said.err) == (2, "error: --ignore HP1: unknown rule; --list-rules lists the rules\n")
 
 
 def test_json_and_yaml_say_the_same(type_in: Type, wrong: Path) -> None:
@@ -206,7 +206,7 @@ def test_the_rules_are_listed_in_every_form(type_in: Type, form: str) -> None:
     [
         (
             (),
-            "error: nothing to look at; give manifests with -f FILE, a folder, or - for stdin, or a cluster with "
+            "error: nothing to check; give manifests with -f FILE, a folder, or - for stdin, or a cluster with "
             "--snapshot\n",
         ),
         (("-f", "-", "--snapshot", "-"), "error: stdin can be read once: only one of -f and --snapshot may be -\n"),
