@@ -16,7 +16,7 @@ from neuron_topology.commands.hypernodes_cli import app as hypernodes_app
 
 if TYPE_CHECKING:
     from hami_plugins.cli.kit.inputs import ClusterSource
-    from neuron_topology.core.jobs.patch import Wishes
+    from neuron_topology.core.jobs.patch import JobDefaults
 
 app = typer.Typer(
     name="neuron",
@@ -326,17 +326,17 @@ def _source(
     return ClusterSource(snapshots=tuple(snapshot or ()), fleet=fleet, context=context, kubeconfig=kubeconfig)
 
 
-def _wishes(tier: str, mode: NetworkMode, restarts: int | None, duration: str) -> Wishes:
+def _wishes(tier: str, mode: NetworkMode, restarts: int | None, duration: str) -> JobDefaults:
     from neuron_topology.core import capacity_block_end
     from neuron_topology.core.hypernodes import tiers
-    from neuron_topology.core.jobs.patch import Wishes
+    from neuron_topology.core.jobs.patch import JobDefaults
 
     named = "" if tier == "none" else tiers.named(tier).name
     try:
         capacity_block_end.seconds_of(duration or "0")
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--duration") from error
-    return Wishes(tier=named, mode=mode.value, restarts=restarts, duration=duration)
+    return JobDefaults(tier=named, mode=mode.value, restarts=restarts, duration=duration)
 
 
 def _pairs(given: list[str]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from hami_plugins.engine.decide import Decider, DecisionRequest, PodDemand, allo
 from hami_plugins.engine.holdings import flaws_of
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.engine.shortfall import WhyNot, why_not
-from hami_plugins.model.decisions import NodeObjection, Refusal
+from hami_plugins.model.decisions import FilterReason, Refusal
 from hami_plugins.model.nodes import NodeEntry, NodeState
 from hami_plugins.model.pods import ContainerAllocation, Pod
 from hami_plugins.model.units import NodeName, PodUid
@@ -32,7 +32,7 @@ KEEP: Final = 90.0
 HOLD: Final = 15.0
 """Seconds that a reservation lasts for which no Binding has come: a scheduler that died gives nothing back."""
 
-UNKNOWN_NODE: Final = NodeObjection("node is not known")
+UNKNOWN_NODE: Final = FilterReason("node is not known")
 
 
 class AllocationCache(CacheState):

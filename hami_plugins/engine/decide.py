@@ -18,7 +18,7 @@ from hami_plugins.engine.eligibility import objection
 from hami_plugins.engine.place import Given, Mask, Placer
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
-from hami_plugins.model.decisions import UNREGISTERED, Decision, NodeObjection, Placed, Refusal, Refused
+from hami_plugins.model.decisions import UNREGISTERED, Decision, FilterReason, Placed, Refusal, Refused
 from hami_plugins.model.devices import AllocatedShare, Device
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.nodes import NodeEntry, NodeState
@@ -292,7 +292,7 @@ class _Column:
             for one, other in zip(made, allocations, strict=True)
         )
 
-    def _is_about_devices(self, why: NodeObjection) -> bool:
+    def _is_about_devices(self, why: FilterReason) -> bool:
         """Whether a node sum is short of something that HAMi looks up card by card: the cards then say more."""
         spec = self.owner.registry.owner_of(why.resource)
         return spec is not None and spec.dialect is Dialect.HAMI

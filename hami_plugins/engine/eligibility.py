@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from hami_plugins.model.decisions import NodeObjection
+from hami_plugins.model.decisions import FilterReason
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, Taint
 from hami_plugins.model.pods import NodeConstraints, Requirement, Toleration
 from hami_plugins.model.quantity import NANO
@@ -30,25 +30,25 @@ class Shortage(NamedTuple):
         return "Too many pods" if self.resource == "pods" else f"Insufficient {self.resource}"
 
 
-def objection(entry: NodeEntry, constraints: NodeConstraints, uncounted: Collection[str] = ()) -> NodeObjection | None:
+def objection(entry: NodeEntry, constraints: NodeConstraints, uncounted: Collection[str] = ()) -> FilterReason | None:
     """Why the scheduler would not look at the node's devices, or ``None``. Words are kube-scheduler's.
 
     ``uncounted`` are resources that a scheduler extender answers for, so that node sums do not apply to them.
     """
     facts = entry.facts
     if constraints.node is not None and constraints.node != entry.name:
-        return NodeObjection("node(s) didn't match the requested node name")
+        return FilterReason("node(s) didn't match the requested node name")
     if not selected(entry.name, facts.labels, constraints):
-        return NodeObjection("node(s) didn't match Pod's node affinity/selector")
+        return FilterReason("node(s) didn't match Pod's node affinity/selector")
     for words, nodes in constraints.barred:
         if entry.name in nodes:
-            return NodeObjection(words)
+            return FilterReason(words)
     taint = repelling(facts, constraints)
     if taint is not None:
         if taint == UNSCHEDULABLE:
-            return NodeObjection("node(s) were unschedulable")
+            return FilterReason("node(s) were unschedulable")
         value = f"{taint.key}: {taint.value}" if taint.value else taint.key
-        return NodeObjection(f"node(s) had untolerated taint {{{value}}}")
+        return FilterReason(f"node(s) had untolerated taint {{{value}}}")
     return _shortage(entry, constraints, uncounted)
 
 
@@ -142,6 +142,6 @@ def shortages(entry: NodeEntry, constraints: NodeConstraints, uncounted: Collect
             yield Shortage(resource, amount, free)
 
 
-def _shortage(entry: NodeEntry, constraints: NodeConstraints, uncounted: Collection[str]) -> NodeObjection | None:
+def _shortage(entry: NodeEntry, constraints: NodeConstraints, uncounted: Collection[str]) -> FilterReason | None:
     first = next(shortages(entry, constraints, uncounted), None)
-    return None if first is None else NodeObjection(first.words, first.resource)
+    return None if first is None else FilterReason(first.words, first.resource)

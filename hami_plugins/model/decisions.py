@@ -12,7 +12,7 @@ from hami_plugins.model.verdicts import Fit, NoFit
 
 
 @dataclass(frozen=True, slots=True)
-class NodeObjection:
+class FilterReason:
     """A node is out of the question before its devices are looked at: the scheduler's own rules say no.
 
     ``resource`` names what the node has too little of, where that is the reason.
@@ -25,10 +25,10 @@ class NodeObjection:
         return self.words
 
 
-UNREGISTERED = NodeObjection("node unregistered")
+UNREGISTERED = FilterReason("node unregistered")
 """HAMi's word for a node that no vendor has registered devices for."""
 
-Refusal = NoFit | NodeObjection
+Refusal = NoFit | FilterReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

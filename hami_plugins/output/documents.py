@@ -253,7 +253,7 @@ def _admission(admission: PodAdmission) -> schema.AdmissionDocument:
     }
 
 
-def _gate(answer: PodAnswer) -> schema.GateDocument | None:
+def _gate(answer: PodAnswer) -> schema.EnqueueDocument | None:
     hold = answer.plan.hold
     if hold is None:
         return None
@@ -278,7 +278,7 @@ def _gate(answer: PodAnswer) -> schema.GateDocument | None:
     }
 
 
-def _lack(lack: QueueShortage) -> schema.LackDocument:
+def _lack(lack: QueueShortage) -> schema.ShortageDocument:
     return {
         "resource": lack.resource,
         "queue": lack.queue or None,

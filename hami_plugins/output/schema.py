@@ -62,7 +62,7 @@ class AdmissionDocument(TypedDict):
     changes: list[ChangeDocument]
 
 
-class NearestHolderDocument(TypedDict):
+class NearestPodDocument(TypedDict):
     """A pod that holds a part of the nearest set."""
 
     pod: str
@@ -76,7 +76,7 @@ class NearestDocument(TypedDict):
     node: str
     devices: list[int]
     """By index."""
-    holders: list[NearestHolderDocument]
+    holders: list[NearestPodDocument]
 
 
 class ReasonDocument(TypedDict):
@@ -102,7 +102,7 @@ class CounterfactualDocument(TypedDict):
     node: str
 
 
-class LackDocument(TypedDict):
+class ShortageDocument(TypedDict):
     """A resource of which a limit leaves too little, in the amounts that people write."""
 
     resource: str
@@ -120,7 +120,7 @@ class LackDocument(TypedDict):
     limit: str
 
 
-class HolderDocument(TypedDict):
+class BlockerDocument(TypedDict):
     """Somebody who takes part of what a pod lacks at Volcano's gate."""
 
     name: str
@@ -140,13 +140,13 @@ class HolderDocument(TypedDict):
     words: str
 
 
-class GateDocument(TypedDict):
+class EnqueueDocument(TypedDict):
     """What holds a pod back at Volcano's gate."""
 
     queue: str
-    lacks: list[LackDocument]
+    lacks: list[ShortageDocument]
     """Empty where the queue takes no pods at all."""
-    heldBy: list[HolderDocument]
+    heldBy: list[BlockerDocument]
 
 
 class PodDocument(TypedDict):
@@ -176,7 +176,7 @@ class PodDocument(TypedDict):
     hamiReason: str
     """The same as the upstream scheduler spells it."""
     reasons: list[ReasonDocument]
-    gate: GateDocument | None
+    gate: EnqueueDocument | None
     """Null for a pod that no queue and no limit of the cluster holds back."""
     counterfactuals: list[CounterfactualDocument]
     annotations: dict[str, str]

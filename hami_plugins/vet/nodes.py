@@ -20,7 +20,7 @@ from hami_plugins.vet.findings import Check, VetRule, VetSeverity, Violation
 from hami_plugins.vet.resources import Subject, mapping, text
 from hami_plugins.wire import handshake, objects, volcano
 from hami_plugins.wire.fields import Json
-from hami_plugins.wire.handshake import Word
+from hami_plugins.wire.handshake import HandshakeState
 from hami_plugins.wire.node_devices import RegisteredDevice
 
 KUBELET: Final = "kubelet"
@@ -68,7 +68,7 @@ def without_cards(spec: VendorSpec, node: NodeObject, _: Subject, context: Conte
     key, said = spec.keys.register, spec.keys.handshake
     register, shake = node.annotations.get(key), node.annotations.get(said)
     path: tuple[str, ...] = ("metadata", "annotations", key)
-    if shake is not None and handshake.parse(shake, zone=UTC, dialect=spec.dialect).word is Word.DELETED:
+    if shake is not None and handshake.parse(shake, zone=UTC, dialect=spec.dialect).word is HandshakeState.DELETED:
         path, why = ("metadata", "annotations", said), f"its handshake is {shake[:60]}, so the node is given up"
     elif register is None:
         path, why = ("status", "allocatable", spec.resources.count), f"it has no annotation {key}"

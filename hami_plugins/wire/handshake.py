@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from hami_plugins.model.dialect import Dialect
 
 
-class Word(StrEnum):
+class HandshakeState(StrEnum):
     """What a handshake says. Schedulers look for these words anywhere in the text."""
 
     REQUESTING = "Requesting"
@@ -25,7 +25,7 @@ class Word(StrEnum):
 class Handshake(NamedTuple):
     """The word, and for ``REQUESTING`` when it was asked, if that can be read."""
 
-    word: Word
+    word: HandshakeState
     at: datetime | None = None
 
 
@@ -41,10 +41,10 @@ def parse(text: str, *, zone: tzinfo, dialect: Dialect = Dialect.HAMI) -> Handsh
     Times carry no zone: HAMi means the scheduler's own, Volcano reads them as UTC. The layouts differ in the date's
     separators, and neither reads the other's. Koordinator's nodes have no handshake.
     """
-    for word in (Word.REQUESTING, Word.DELETED, Word.REPORTED):
+    for word in (HandshakeState.REQUESTING, HandshakeState.DELETED, HandshakeState.REPORTED):
         if word in text:
-            return Handshake(word, _asked_at(text, zone, dialect) if word is Word.REQUESTING else None)
-    return Handshake(Word.OTHER)
+            return Handshake(word, _asked_at(text, zone, dialect) if word is HandshakeState.REQUESTING else None)
+    return Handshake(HandshakeState.OTHER)
 
 
 def requesting(at: datetime, *, dialect: Dialect = Dialect.HAMI) -> str:

@@ -19,7 +19,7 @@ from hami_plugins.model.edits import PutEdit
 from hami_plugins.wire.fields import Json
 from neuron_topology.core.jobs import messages, patch
 from neuron_topology.core.jobs.demands import DemandRemark
-from neuron_topology.core.jobs.patch import Wishes
+from neuron_topology.core.jobs.patch import JobDefaults
 from neuron_topology.core.jobs.templates import TemplateChange
 
 
@@ -29,7 +29,7 @@ class PatchOptions:
 
     files: tuple[str, ...]
     recursive: bool = False
-    wishes: Wishes = field(default_factory=Wishes)
+    wishes: JobDefaults = field(default_factory=JobDefaults)
     form: Form = Form.YAML
     check: bool = False
 
@@ -59,7 +59,7 @@ def run(order: PatchOptions) -> int:
     return Exit.FINDINGS if faulty else Exit.FINE
 
 
-def _patched(document: Document, wishes: Wishes) -> _Outcome:
+def _patched(document: Document, wishes: JobDefaults) -> _Outcome:
     before = dict(document.raw)
     if not patch.is_job(before):
         return _Outcome(document, before)

@@ -30,7 +30,7 @@ from hami_plugins.vet.findings import VetSeverity
 from hami_plugins.wire.fields import Json
 from neuron_topology.core.hypernodes import generator, reader
 from neuron_topology.core.jobs import messages, names, patch
-from neuron_topology.core.jobs.patch import Wishes
+from neuron_topology.core.jobs.patch import JobDefaults
 from neuron_topology.torchx import driver
 
 COMPONENT: Final = "neuron-submit"
@@ -49,7 +49,7 @@ class SubmitOptions:
     queue: str = ""
     namespace: str = "default"
     options: Mapping[str, str] = field(default_factory=dict)
-    wishes: Wishes = field(default_factory=Wishes)
+    wishes: JobDefaults = field(default_factory=JobDefaults)
     dry_run: bool = False
     force: bool = False
     source: ClusterSource = field(default_factory=ClusterSource)

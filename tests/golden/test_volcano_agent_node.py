@@ -60,7 +60,7 @@ def card(**facts: Any) -> PhysicalDevice:
     return PhysicalDevice(**{**plain, **facts})
 
 
-def said(*cards: PhysicalDevice, **settings: Any) -> register.NodeWords:
+def said(*cards: PhysicalDevice, **settings: Any) -> register.NodeRegistration:
     return desired(NodeInventory(cards=cards), AgentSettings(node="n1", **settings))
 
 

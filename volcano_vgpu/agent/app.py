@@ -45,7 +45,7 @@ from volcano_vgpu.core import publication
 from volcano_vgpu.core.allocations import allocated_cards
 from volcano_vgpu.core.allocator import mode, names
 from volcano_vgpu.core.edits import MPS_ROOT, EditSettings
-from volcano_vgpu.core.health import SliceHolder
+from volcano_vgpu.core.health import AffectedContainer
 from volcano_vgpu.core.model import SharingMode
 from volcano_vgpu.core.monitor.join import Known
 from volcano_vgpu.core.publication import PublicationTiming
@@ -346,15 +346,15 @@ class Agent:
     def _cards_of(self, raw: Json) -> Mapping[str, tuple[DeviceId, ...]]:
         return allocated_cards(raw, self.cards.sight.offer)
 
-    def _holders(self, card: DeviceId) -> list[SliceHolder]:
+    def _holders(self, card: DeviceId) -> list[AffectedContainer]:
         """The containers that have a slice of a card, by what Volcano allocated."""
-        found: list[SliceHolder] = []
+        found: list[AffectedContainer] = []
         for raw in self.pods.all():
             metadata = raw.get("metadata") or {}
             if finished(raw):
                 continue
             found.extend(
-                SliceHolder(
+                AffectedContainer(
                     str(metadata.get("namespace")), str(metadata.get("name")), str(metadata.get("uid")), container
                 )
                 for container, cards in self._cards_of(raw).items()

@@ -15,7 +15,7 @@ from hami_plugins.model.vendor import VendorSpec
 from volcano_vgpu.agent.server import Slot
 from volcano_vgpu.core.health import Transition, transitions
 from volcano_vgpu.core.model import NodeInventory
-from volcano_vgpu.core.register import REGISTER_KEY, NodeWords
+from volcano_vgpu.core.register import REGISTER_KEY, NodeRegistration
 from volcano_vgpu.core.shares import NodeOffer
 from volcano_vgpu.core.slots import Slots
 from volcano_vgpu.discovery.port import Discovery, DiscoveryError
@@ -35,7 +35,7 @@ class CurrentView:
     """The cards as they are now: what was found, what the node says of it, their slots, and what can be allocated."""
 
     inventory: NodeInventory
-    words: NodeWords
+    words: NodeRegistration
     slots: Slots
     offer: NodeOffer
 
@@ -43,7 +43,7 @@ class CurrentView:
 class Publishing(Protocol):
     """Who makes the node say what cards it has."""
 
-    def publish(self, inventory: NodeInventory) -> NodeWords:
+    def publish(self, inventory: NodeInventory) -> NodeRegistration:
         """See ``NodePublisher``."""
 
 
@@ -172,8 +172,8 @@ class CardKeeper:
         )
         self._on_change(changed)
 
-    def _seen(self, inventory: NodeInventory, words: NodeWords | None) -> CurrentView:
-        told = words or NodeWords(annotations={}, capacity={}, cards=(), registered=(), passed_over={})
+    def _seen(self, inventory: NodeInventory, words: NodeRegistration | None) -> CurrentView:
+        told = words or NodeRegistration(annotations={}, capacity={}, cards=(), registered=(), passed_over={})
         offer = NodeOffer.of(
             self._sharing.node,
             told.annotations.get(REGISTER_KEY, ""),

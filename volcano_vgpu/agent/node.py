@@ -28,7 +28,7 @@ from volcano_vgpu.agent.scheduler import Leader, Needs, WriteReason
 from volcano_vgpu.core import publication, register
 from volcano_vgpu.core.model import NodeInventory
 from volcano_vgpu.core.publication import Duties, Offer, Patch, PublicationTiming, Touch
-from volcano_vgpu.core.register import NodeWords
+from volcano_vgpu.core.register import NodeRegistration
 from volcano_vgpu.core.settings import AgentSettings
 
 _NOT_FOUND: Final = 404
@@ -160,12 +160,12 @@ class NodePublisher(Runnable):
         return bool(self.offered)
 
     @property
-    def words(self) -> NodeWords | None:
+    def words(self) -> NodeRegistration | None:
         """What the node is to say, ``None`` before the first inventory."""
         with self._changed:
             return self._duties.words
 
-    def publish(self, inventory: NodeInventory) -> NodeWords:
+    def publish(self, inventory: NodeInventory) -> NodeRegistration:
         """Makes the node say that it has these cards; what is said comes back, the writing follows."""
         with self._changed:
             self._inventory = inventory
@@ -228,7 +228,7 @@ class NodePublisher(Runnable):
             self._wake()
             return self._changed.wait_for(lambda: self._finished or self._stopping, timeout) and self._finished
 
-    def _reworded(self) -> NodeWords:
+    def _reworded(self) -> NodeRegistration:
         inventory = self._inventory or NodeInventory()
         words = register.desired(inventory, self._settings, handshake=self._needs.handshake, leftovers=self._leftovers)
         known = None if self._inventory is None else words

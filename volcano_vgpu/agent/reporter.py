@@ -11,7 +11,7 @@ from hami_plugins.model.units import DeviceId, PodUid
 from hami_plugins.wire.fields import Json
 from volcano_vgpu.agent.metrics import AgentMetrics
 from volcano_vgpu.agent.scheduler import WriteReason
-from volcano_vgpu.core.health import SliceHolder, Transition, sayings
+from volcano_vgpu.core.health import AffectedContainer, Transition, sayings
 from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
 from volcano_vgpu.core.shares import AllocatedContainer
 
@@ -44,7 +44,7 @@ class Reporter:
         bookkeeping: Bookkeeping,
         touch: Callable[[WriteReason], None],
         pod: Callable[[str], Json | None],
-        holders: Callable[[DeviceId], Iterable[SliceHolder]],
+        holders: Callable[[DeviceId], Iterable[AffectedContainer]],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         # The kubelet gives a node's name as its UID in events, so that describe finds them together.

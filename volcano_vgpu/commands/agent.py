@@ -288,7 +288,7 @@ def _with_labels(
     return settings.on((node.get("metadata") or {}).get("labels") or {})
 
 
-def _document(words: register.NodeWords, driver: str) -> CardsDocument:
+def _document(words: register.NodeRegistration, driver: str) -> CardsDocument:
     return {
         "apiVersion": API_VERSION,
         "kind": "VolcanoCards",

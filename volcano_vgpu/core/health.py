@@ -84,7 +84,7 @@ def transitions(before: NodeInventory | None, after: NodeInventory) -> tuple[Tra
     return tuple(found)
 
 
-class SliceHolder(NamedTuple):
+class AffectedContainer(NamedTuple):
     """A container that has a slice of a card."""
 
     namespace: str
@@ -96,20 +96,20 @@ class SliceHolder(NamedTuple):
 class HealthEvent(NamedTuple):
     """An event to be written about the node, or about a pod of it where ``holder`` names one."""
 
-    holder: SliceHolder | None
+    holder: AffectedContainer | None
     reason: str
     message: str
     type: Literal["Normal", "Warning"]
 
 
 def sayings(
-    changes: Iterable[Transition], holders: Callable[[DeviceId], Iterable[SliceHolder]]
+    changes: Iterable[Transition], holders: Callable[[DeviceId], Iterable[AffectedContainer]]
 ) -> tuple[HealthEvent, ...]:
     """The events for the node and for the pods that hold a slice of the card."""
     return tuple(saying for change in changes for saying in _of_one(change, tuple(holders(change.card.uuid))))
 
 
-def _of_one(change: Transition, held: tuple[SliceHolder, ...]) -> Iterable[HealthEvent]:
+def _of_one(change: Transition, held: tuple[AffectedContainer, ...]) -> Iterable[HealthEvent]:
     card = f"card {change.card.uuid} ({change.card.model}, index {change.card.index})"
     why = "; ".join(change.card.problems)
     match change.turn:
@@ -136,14 +136,14 @@ def _of_one(change: Transition, held: tuple[SliceHolder, ...]) -> Iterable[Healt
             assert_never(change.turn)
 
 
-def _advice(holder: SliceHolder, what: str, card: str) -> str:
+def _advice(holder: AffectedContainer, what: str, card: str) -> str:
     return (
         f"container {holder.container}: its {card} {what}. It is left running, but will not be started again on this "
         "card; delete the pod to have it placed on another"
     )
 
 
-def _on_it(held: tuple[SliceHolder, ...]) -> str:
+def _on_it(held: tuple[AffectedContainer, ...]) -> str:
     pods = sorted({f"{each.namespace}/{each.pod}" for each in held})
     if not pods:
         return ""

@@ -16,7 +16,7 @@ from hami_plugins.model.units import DeviceId
 from hami_plugins.wire import node_lock
 from hami_plugins.wire.fields import Json
 from volcano_vgpu.core import register
-from volcano_vgpu.core.register import LOCK_KEY, TOUCHED_KEY, NodeWords
+from volcano_vgpu.core.register import LOCK_KEY, TOUCHED_KEY, NodeRegistration
 from volcano_vgpu.core.settings import AgentSettings
 
 NOBODY: Final[frozenset[DeviceId]] = frozenset()
@@ -66,7 +66,7 @@ class Duties:
     lock taken by then was for a pod that has been served. ``not_before``: the first write after a start waits so long.
     """
 
-    words: NodeWords | None = None
+    words: NodeRegistration | None = None
     handshake: bool = True
     touch: Touch | None = None
     served_until: datetime | None = None

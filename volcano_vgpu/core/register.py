@@ -55,7 +55,7 @@ _UNSAFE: Final = SEPARATORS | {"[", "]"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeWords:
+class NodeRegistration:
     """What a node is to say.
 
     ``cards`` are those that can be shared, healthy or not, in the order of the register; ``registered`` are the healthy
@@ -90,7 +90,7 @@ class Changes:
 
 def desired(
     inventory: NodeInventory, settings: AgentSettings, *, handshake: bool = True, leftovers: str | None = None
-) -> NodeWords:
+) -> NodeRegistration:
     """What the node is to say. ``handshake``: whether the scheduler needs one, or is not known not to.
 
     ``leftovers`` is what cannot be removed from the node; ``None`` leaves what the node says of it.
@@ -110,7 +110,7 @@ def desired(
         annotations[LEFTOVERS_KEY] = leftovers
     if settings.daemon_set:
         annotations[AGENTS_KEY] = settings.daemon_set
-    return NodeWords(
+    return NodeRegistration(
         annotations=annotations,
         removed=frozenset({LEFTOVERS_KEY} if leftovers == "" else ()),
         capacity=_capacity(registered, settings),
@@ -132,7 +132,7 @@ def type_of(model: str) -> str:
     return f"NVIDIA-{safe or 'GPU'}"
 
 
-def changes(node: Json, words: NodeWords) -> Changes:
+def changes(node: Json, words: NodeRegistration) -> Changes:
     """The least that has to be written to a node.
 
     Amounts are compared by value (``320k`` is 320000). A handshake that the scheduler does not need is not written; one

@@ -9,13 +9,13 @@ from hami_plugins.wire import admission
 from hami_plugins.wire.admission_review import Allowed, Answer, Denied
 from hami_plugins.wire.fields import Json
 from neuron_topology.core.jobs import patch
-from neuron_topology.core.jobs.patch import Wishes
+from neuron_topology.core.jobs.patch import JobDefaults
 
 _UNREADABLE: Final = 422
-_USUAL: Final = Wishes()
+_USUAL: Final = JobDefaults()
 
 
-def admit(raw: Json, wishes: Wishes = _USUAL) -> Answer:
+def admit(raw: Json, wishes: JobDefaults = _USUAL) -> Answer:
     """The answer to the creation of an object: what ``patching.patch`` changes, its remarks as warnings.
 
     A job that no node can ever meet, or that is not shaped like one, is refused with the reason.

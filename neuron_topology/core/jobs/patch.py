@@ -38,7 +38,7 @@ DEFAULT_RESTARTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class JobDefaults:
     """What is not in the job and has to be decided: where there is a value already, the job's stays.
 
     ``tier`` is the widest part of the network that the gang may span, by its tier's name (empty: not said), unless a
@@ -71,7 +71,7 @@ def is_job(raw: Json) -> bool:
     return str(raw.get("apiVersion", "")).startswith(API_GROUP) and raw.get("kind") == KIND
 
 
-def patch(job: Json, wishes: Wishes = Wishes(), *, place: str = "job:") -> Patched:
+def patch(job: Json, wishes: JobDefaults = JobDefaults(), *, place: str = "job:") -> Patched:
     """The job as it should be; the one that was given is left alone.
 
     Raises ``WireError``, its key beginning with ``place``, for a job that is not shaped like one, for requests that no
@@ -110,7 +110,7 @@ def unbounded(job: Json, known: frozenset[str], *, place: str = "job:") -> Itera
         yield DemandRemark(f"{where}.networkTopology.highestTierName", what)
 
 
-def _lasting(job: Json, wishes: Wishes, place: str) -> tuple[Json, list[TemplateChange]]:
+def _lasting(job: Json, wishes: JobDefaults, place: str) -> tuple[Json, list[TemplateChange]]:
     """How long it runs: what cannot be read would keep the job off no machine that goes before it ends."""
     where = fields.path(place, "metadata")
     metadata = fields.member(job, "metadata", place)
@@ -126,7 +126,7 @@ def _lasting(job: Json, wishes: Wishes, place: str) -> tuple[Json, list[Template
     return job, changes
 
 
-def _templates(spec: Json, wishes: Wishes, place: str) -> list[PatchedTemplate]:
+def _templates(spec: Json, wishes: JobDefaults, place: str) -> list[PatchedTemplate]:
     """The pods of each task as they should be."""
     found = []
     for at, raw in enumerate(fields.items(spec, "tasks", place)):
@@ -142,7 +142,7 @@ def _with(task: Json, found: PatchedTemplate) -> Json:
     return {**task, "template": {**task["template"], "spec": found.spec}} if found.changes else task
 
 
-def _started_together(spec: Json, _wishes: Wishes, place: str) -> tuple[Json, list[TemplateChange]]:
+def _started_together(spec: Json, _wishes: JobDefaults, place: str) -> tuple[Json, list[TemplateChange]]:
     """Without Volcano's webhook a job that does not say how many start together is no gang at all."""
     if fields.natural(spec, "minAvailable", place):
         return spec, []
@@ -161,7 +161,7 @@ def _least(task: Json, place: str) -> int:
     return fields.number(task, "replicas", f"{place}.tasks", default=1)
 
 
-def _ends_together(spec: Json, wishes: Wishes, place: str) -> tuple[Json, list[TemplateChange]]:
+def _ends_together(spec: Json, wishes: JobDefaults, place: str) -> tuple[Json, list[TemplateChange]]:
     """What follows when a member is lost: without it the others wait for him for ever."""
     written = fields.items(spec, "policies", place)
     of_job = _events(spec, place)
@@ -186,7 +186,7 @@ def _events(holder: Json, place: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _counted_restarts(spec: Json, wishes: Wishes, place: str) -> tuple[Json, list[TemplateChange]]:
+def _counted_restarts(spec: Json, wishes: JobDefaults, place: str) -> tuple[Json, list[TemplateChange]]:
     """A number that is written instead of the webhook's, which makes 3 of 0."""
     written = fields.natural(spec, "maxRetry", place)
     wanted = wishes.restarts if wishes.restarts is not None else written or DEFAULT_RESTARTS
@@ -195,7 +195,7 @@ def _counted_restarts(spec: Json, wishes: Wishes, place: str) -> tuple[Json, lis
     return {**spec, "maxRetry": wanted}, [TemplateChange(f"{place}.maxRetry", f"{wanted} instead of {written}")]
 
 
-def _near(spec: Json, wishes: Wishes, place: str) -> tuple[Json, list[TemplateChange]]:
+def _near(spec: Json, wishes: JobDefaults, place: str) -> tuple[Json, list[TemplateChange]]:
     """Where the gang may be. One pod is near to itself."""
     pods = sum(fields.number(task, "replicas", f"{place}.tasks", default=1) for task in spec["tasks"])
     if pods <= 1 or fields.member(spec, "networkTopology", place):
@@ -214,7 +214,7 @@ def _tier_of(task: Json, place: str) -> str:
     return templates.tier_of(fields.member(template, "spec", f"{place}.template"), f"{place}.template.spec")
 
 
-_RULES: Final[tuple[Callable[[Json, Wishes, str], tuple[Json, list[TemplateChange]]], ...]] = (
+_RULES: Final[tuple[Callable[[Json, JobDefaults, str], tuple[Json, list[TemplateChange]]], ...]] = (
     _started_together,
     _ends_together,
     _near,

@@ -17,7 +17,7 @@ from volcano_vgpu.agent.server import Slot
 from volcano_vgpu.core import register
 from volcano_vgpu.core.health import HealthEventReason, Transition
 from volcano_vgpu.core.model import DeviceMeasurement, NodeInventory
-from volcano_vgpu.core.register import NodeWords
+from volcano_vgpu.core.register import NodeRegistration
 from volcano_vgpu.discovery.port import DiscoveryError
 
 
@@ -59,7 +59,7 @@ class Publisher:
     def __init__(self) -> None:
         self.published: list[NodeInventory] = []
 
-    def publish(self, found: NodeInventory) -> NodeWords:
+    def publish(self, found: NodeInventory) -> NodeRegistration:
         self.published.append(found)
         return register.desired(found, settings(device_split_count=2))
 

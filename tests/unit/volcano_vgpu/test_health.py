@@ -6,9 +6,9 @@ import pytest
 
 from tests.unit.volcano_vgpu.cards import card, inventory, sick, uuid
 from volcano_vgpu.core import health
-from volcano_vgpu.core.health import APPLICATIONS, HealthEventReason, SliceHolder, Transition, XidFilter
+from volcano_vgpu.core.health import APPLICATIONS, AffectedContainer, HealthEventReason, Transition, XidFilter
 
-HOLDER = SliceHolder("default", "train-0", "u1", "main")
+HOLDER = AffectedContainer("default", "train-0", "u1", "main")
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_card_that_came_is_told_on_the_node_alone() -> None:
 def test_a_card_without_pods_names_none_and_one_with_many_names_some() -> None:
     (alone,) = health.sayings([Transition(HealthEventReason.FAILED, *sick(0))], lambda _: [])
     assert "on it" not in alone.message
-    many = [SliceHolder("ns", f"p{at}", f"u{at}", "c") for at in range(8)]
+    many = [AffectedContainer("ns", f"p{at}", f"u{at}", "c") for at in range(8)]
     node, *pods = health.sayings([Transition(HealthEventReason.FAILED, *sick(0))], lambda _: many)
     assert node.message.endswith("on it: ns/p0, ns/p1, ns/p2, ns/p3, ns/p4 and 3 more")
     assert len(pods) == 8

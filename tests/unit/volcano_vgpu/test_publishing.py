@@ -11,7 +11,7 @@ import pytest
 from tests.unit.volcano_vgpu.cards import card, inventory, settings, sick, uuid
 from volcano_vgpu.core import publication
 from volcano_vgpu.core.publication import Duties, Offer, PublicationStep, PublicationTiming, Touch
-from volcano_vgpu.core.register import HANDSHAKE_KEY, LOCK_KEY, REGISTER_KEY, TOUCHED_KEY, NodeWords, desired
+from volcano_vgpu.core.register import HANDSHAKE_KEY, LOCK_KEY, REGISTER_KEY, TOUCHED_KEY, NodeRegistration, desired
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TIMING = PublicationTiming()
@@ -24,7 +24,7 @@ def at(seconds: float) -> datetime:
     return NOW + timedelta(seconds=seconds)
 
 
-def node(words: NodeWords | None = None, *, number: str = "20", **annotations: str) -> dict[str, Any]:
+def node(words: NodeRegistration | None = None, *, number: str = "20", **annotations: str) -> dict[str, Any]:
     """A node that says these words."""
     said = {} if words is None else dict(words.annotations)
     sums = {} if words is None else {name: str(amount) for name, amount in words.capacity.items()}
@@ -124,7 +124,7 @@ def test_a_stamp_that_means_nothing_or_is_of_the_future_does_not_hold_a_touch_up
 
 
 @pytest.mark.parametrize("words", [None, NONE])
-def test_a_node_without_cards_is_not_touched(words: NodeWords | None) -> None:
+def test_a_node_without_cards_is_not_touched(words: NodeRegistration | None) -> None:
     assert step(node(words, number="0"), words=words, touch=touch(0)) == PublicationStep()
 
 

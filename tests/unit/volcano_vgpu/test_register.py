@@ -22,12 +22,12 @@ def node(annotations: dict[str, str] | None = None, **status: Any) -> dict[str, 
     return {"metadata": {"name": "n1", "annotations": annotations}, "status": status}
 
 
-def said(words: register.NodeWords) -> dict[str, Any]:
+def said(words: register.NodeRegistration) -> dict[str, Any]:
     """A node that says what it is to say."""
     return node(dict(words.annotations), capacity={name: str(amount) for name, amount in words.capacity.items()})
 
 
-def ids(words: register.NodeWords) -> list[str]:
+def ids(words: register.NodeRegistration) -> list[str]:
     return [each.id for each in words.registered]
 
 

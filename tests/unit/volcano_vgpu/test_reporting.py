@@ -14,7 +14,7 @@ from tests.unit.volcano_vgpu.cards import card, uuid
 from volcano_vgpu.agent.metrics import AgentMetrics
 from volcano_vgpu.agent.reporter import Reporter
 from volcano_vgpu.agent.scheduler import WriteReason
-from volcano_vgpu.core.health import HealthEventReason, SliceHolder, Transition
+from volcano_vgpu.core.health import AffectedContainer, HealthEventReason, Transition
 from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
 from volcano_vgpu.core.shares import AllocatedContainer
 
@@ -42,7 +42,7 @@ class Heard:
         self.booked.append((uid, refusal.code))
 
 
-def reporter(heard: Heard, holders: tuple[SliceHolder, ...] = ()) -> Reporter:
+def reporter(heard: Heard, holders: tuple[AffectedContainer, ...] = ()) -> Reporter:
     events: Any = heard
     return Reporter(
         node="n1",
@@ -114,7 +114,7 @@ def test_a_pod_that_nobody_knows_any_more_makes_no_event() -> None:
 
 def test_a_card_that_fails_is_told_to_the_node_and_to_the_pods_on_it() -> None:
     heard = Heard()
-    holder = SliceHolder("default", "one", "u1", "main")
+    holder = AffectedContainer("default", "one", "u1", "main")
     sick = card(1, problems=("XID 79: gone",))
     reporter(heard, (holder,)).cards_changed((Transition(HealthEventReason.FAILED, sick),))
     assert [(event[0].kind, event[0].name, event[1]) for event in heard.events] == [

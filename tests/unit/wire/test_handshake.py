@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.wire import handshake
-from hami_plugins.wire.handshake import Handshake, Word
+from hami_plugins.wire.handshake import Handshake, HandshakeState
 
 CHINA = timezone(timedelta(hours=8))
 
@@ -18,7 +18,7 @@ moments = st.datetimes(timezones=st.just(UTC)).map(lambda moment: moment.replace
 @given(moments, st.sampled_from(Dialect))
 def test_parse_undoes_requesting(at: datetime, dialect: Dialect) -> None:
     text = handshake.requesting(at, dialect=dialect)
-    assert handshake.parse(text, zone=UTC, dialect=dialect) == Handshake(Word.REQUESTING, at)
+    assert handshake.parse(text, zone=UTC, dialect=dialect) == Handshake(HandshakeState.REQUESTING, at)
 
 
 def test_each_scheduler_writes_its_own_layout() -> None:
@@ -30,19 +30,19 @@ def test_each_scheduler_writes_its_own_layout() -> None:
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("Reported 2026-08-14 09:31:07.1 +0800 CST m=+0.1", Word.REPORTED),
-        ("Reported", Word.REPORTED),
-        ("Deleted_2026.08.14 09:31:07", Word.DELETED),
-        ("Unknown", Word.OTHER),
-        ("", Word.OTHER),
-        ("Requesting", Word.REQUESTING),
-        ("Requesting_not-a-time", Word.REQUESTING),
-        ("Requesting_2026.08.14 09:31:07", Word.REQUESTING),
-        ("Requesting_2026-02-30 09:31:07", Word.REQUESTING),
-        ("xRequesting_0000-01-01 00:00:00", Word.REQUESTING),
+        ("Reported 2026-08-14 09:31:07.1 +0800 CST m=+0.1", HandshakeState.REPORTED),
+        ("Reported", HandshakeState.REPORTED),
+        ("Deleted_2026.08.14 09:31:07", HandshakeState.DELETED),
+        ("Unknown", HandshakeState.OTHER),
+        ("", HandshakeState.OTHER),
+        ("Requesting", HandshakeState.REQUESTING),
+        ("Requesting_not-a-time", HandshakeState.REQUESTING),
+        ("Requesting_2026.08.14 09:31:07", HandshakeState.REQUESTING),
+        ("Requesting_2026-02-30 09:31:07", HandshakeState.REQUESTING),
+        ("xRequesting_0000-01-01 00:00:00", HandshakeState.REQUESTING),
     ],
 )
-def test_every_text_says_something_and_has_a_time_only_if_it_is_readable(text: str, word: Word) -> None:
+def test_every_text_says_something_and_has_a_time_only_if_it_is_readable(text: str, word: HandshakeState) -> None:
     assert handshake.parse(text, zone=CHINA) == Handshake(word)
 
 

@@ -23,7 +23,7 @@ from neuron_topology.core import vendor
 from neuron_topology.core.hardware.instances import INSTANCE_TYPES
 from neuron_topology.core.jobs import names, node_capacity, patch, templates
 from neuron_topology.core.jobs.node_capacity import HostCapacity
-from neuron_topology.core.jobs.patch import Wishes
+from neuron_topology.core.jobs.patch import JobDefaults
 from tests.unit.neuron_topology.jobs.submitted import DRY_RUNS, EFA, NEURON, a_container, a_dry_run, a_job, a_task
 
 CORES, LEGACY, SETS = "aws.amazon.com/neuroncore", "aws.amazon.com/neurondevice", "hami-plugins.io/neuron-sets"
@@ -32,7 +32,7 @@ every_dry_run = pytest.mark.parametrize("path", DRY_RUNS, ids=lambda path: path.
 
 
 def patched(job: Json, **wishes: Any) -> Json:
-    return patch.patch(job, Wishes(**wishes)).job
+    return patch.patch(job, JobDefaults(**wishes)).job
 
 
 def containers(job: Json) -> list[dict[str, Any]]:
@@ -335,14 +335,14 @@ def test_a_cut_names_the_limit_and_its_origin() -> None:
     usual = "127110m, the most that EKS usually leaves on a"
     own = "120000m, the most that the cluster's"
     for rooms, most in (({}, usual), ({"trn1.32xlarge": HostCapacity(120_000, 10**12)}, own)):
-        changes = patch.patch(job, Wishes(rooms=rooms)).changes
+        changes = patch.patch(job, JobDefaults(rooms=rooms)).changes
         told = f"instead of 128000m: the pod may ask for {most} trn1.32xlarge"
         assert sum(told in each.what for each in changes) == 1
 
 
 def test_a_request_that_the_clusters_nodes_meet_stays() -> None:
     job = a_job(a_task(a_container({NEURON: 16, "cpu": 128})))
-    kept = patch.patch(job, Wishes(rooms={"trn1.32xlarge": HostCapacity(128_000, 10**12)})).job
+    kept = patch.patch(job, JobDefaults(rooms={"trn1.32xlarge": HostCapacity(128_000, 10**12)})).job
     assert containers(kept)[0]["resources"]["limits"]["cpu"] == 128
     assert "cpu" not in containers(kept)[0]["resources"]["requests"]
 
@@ -400,14 +400,14 @@ def test_a_hyphen_in_a_role_does_not_break_the_rendezvous() -> None:
 
 def test_members_are_told_the_order_of_the_nodes_once() -> None:
     order = ("n3", "n1")
-    once = patch.patch(a_job(a_task(a_container(env=[{"name": "A", "value": "b"}]))), Wishes(node_order=order))
+    once = patch.patch(a_job(a_task(a_container(env=[{"name": "A", "value": "b"}]))), JobDefaults(node_order=order))
     assert containers(once.job)[0]["env"] == [
         {"name": "A", "value": "b"},
         {"name": templates.NODE_ENV, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
         {"name": templates.ORDER_ENV, "value": "n3,n1"},
     ]
-    assert patch.patch(once.job, Wishes(node_order=order)).changes == ()
-    other = patch.patch(once.job, Wishes(node_order=("n1",))).job
+    assert patch.patch(once.job, JobDefaults(node_order=order)).changes == ()
+    other = patch.patch(once.job, JobDefaults(node_order=("n1",))).job
     assert [each.get("value") for each in containers(other)[0]["env"]] == ["b", None, "n1"]
 
 
@@ -481,12 +481,12 @@ def test_whatever_stands_anywhere_in_a_job_it_is_refused_or_patched(place: tuple
         held = held[step]
     held[place[-1]] = value
     with contextlib.suppress(WireError):
-        patch.patch(job, Wishes(node_order=("n",), known=frozenset({"zone"})))
+        patch.patch(job, JobDefaults(node_order=("n",), known=frozenset({"zone"})))
 
 
 def test_how_long_a_job_runs_is_written_where_it_does_not_say_so_itself() -> None:
     key = "hami-plugins.io/expected-duration"
-    found = patch.patch(a_job(), Wishes(duration="6h"))
+    found = patch.patch(a_job(), JobDefaults(duration="6h"))
     assert found.job["metadata"] == {"name": "train", "annotations": {key: "6h"}}
     assert str(found.changes[-1]) == (
         f"job: metadata.annotations[{key}]: 6h, so that it begins on no machine that goes before"

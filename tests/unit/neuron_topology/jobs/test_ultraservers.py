@@ -9,7 +9,7 @@ import pytest
 
 from hami_plugins.errors import WireError
 from hami_plugins.wire.fields import Json
-from neuron_topology.core.jobs.patch import Wishes, patch
+from neuron_topology.core.jobs.patch import JobDefaults, patch
 
 
 def a_job(
@@ -100,7 +100,7 @@ def test_a_job_that_fills_an_ultraserver_or_starts_with_a_part_of_itself_is_none
 def test_a_tier_that_is_wished_for_counts_as_one_that_is_written() -> None:
     job = a_job("")
     del job["spec"]["networkTopology"]
-    found = patch(job, Wishes(tier="ultraserver-4"))
+    found = patch(job, JobDefaults(tier="ultraserver-4"))
     assert [each.path for each in found.changes if "UltraServer" in each.what] == [
         "job: spec.tasks[0].template.spec.containers[0].env"
     ]
