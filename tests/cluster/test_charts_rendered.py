@@ -178,7 +178,7 @@ def test_what_a_chart_cannot_know_it_asks_for(helm: Helm) -> None:
 @pytest.mark.parametrize(("chart", "name"), [(VOLCANO_VGPU, "agent"), (NEURON, "settings"), (KOORDINATOR, "node")])
 def test_a_part_without_anything_under_it_is_refused_by_name(helm: Helm, chart: Path, name: str) -> None:
     """As it is when all of its lines are commented out."""
-    with pytest.raises(HelmError, match=f"{name}: nothing stands under it; leave it out, or write {name}: "):
+    with pytest.raises(HelmError, match=f"{name}: it is empty; leave it out, or write {name}: "):
         helm.run("template", "one", str(chart), "--kube-version", "1.34", values={name: None})
 
 

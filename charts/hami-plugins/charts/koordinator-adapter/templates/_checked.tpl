@@ -10,7 +10,7 @@ global image settings ports webhooks certificate certificate.issuer resources po
 {{- $held := $values -}}
 {{- range splitList "." $path -}}{{- $held = get $held . -}}{{- end -}}
 {{- if not (kindIs "map" $held) -}}
-{{- fail (printf "\n%s: nothing stands under it; leave it out, or write %s: {}" $path (splitList "." $path | last)) -}}
+{{- fail (printf "\n%s: it is empty; leave it out, or write %s: {}" $path (splitList "." $path | last)) -}}
 {{- end -}}
 {{- end -}}
 {{- $whole := include "koordinator-adapter.fullname" . -}}

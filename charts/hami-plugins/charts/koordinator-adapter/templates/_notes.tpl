@@ -1,6 +1,6 @@
-{{/* What is to be done next; the umbrella says it, too. */}}
+{{/* The next steps; the umbrella chart prints them as well. */}}
 {{- define "koordinator-adapter.notes" -}}
-Pods are translated that carry the label hami-plugins.io/koordinator=translate, or are in a namespace with it. What keeps the
+Pods are translated that carry the label hami-plugins.io/koordinator=translate, or are in a namespace with it. To list what keeps the
 cluster from sharing cards as its pods promise:
 
   hami-plugins koordinator doctor

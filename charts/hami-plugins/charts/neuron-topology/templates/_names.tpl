@@ -43,7 +43,7 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- fail (printf "\nglobal.imageRegistry: %s: nodes want a host alone, with its port and folder; leave the scheme out" $registry) -}}
 {{- end -}}
 {{- if not (or $registry .image.digest) -}}
-{{- fail (printf "\nglobal.imageRegistry: name the registry that has %s; nobody publishes it, it is built from this tree. Without a registry nodes would take it from docker.io, whoever put it there" .image.repository) -}}
+{{- fail (printf "\nglobal.imageRegistry: name the registry that has %s; it is not published, build it from this tree. Without a registry nodes would pull it from docker.io, from an unknown publisher" .image.repository) -}}
 {{- end -}}
 {{- if $registry }}{{ $registry }}/{{ end }}{{ .image.repository }}
 {{- if .image.digest }}@{{ .image.digest }}{{ else }}:{{ .image.tag | default .root.Chart.AppVersion }}{{ end -}}

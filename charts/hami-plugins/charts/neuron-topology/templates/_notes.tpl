@@ -1,6 +1,6 @@
-{{/* What is to be done next; the umbrella says it, too. */}}
+{{/* The next steps; the umbrella chart prints them as well. */}}
 {{- define "neuron-topology.notes" -}}
-The scheduler has to ask it. What to write for Volcano, or for kube-scheduler, and what is wrong with what is there:
+Configure the scheduler to call it. To print the configuration for Volcano or kube-scheduler:
 
   kubectl get configmap {{ include "neuron-topology.allocator" . }} --namespace {{ .Release.Namespace }} --output 'jsonpath={.data.allocator\.yaml}' > allocator.yaml
   hami-plugins neuron conf --config allocator.yaml

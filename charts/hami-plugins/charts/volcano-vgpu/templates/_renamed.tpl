@@ -45,7 +45,7 @@ global deviceConfig nodeConfig agent agent.image agent.settings agent.library ag
 {{- $held := $values -}}
 {{- range splitList "." $path -}}{{- $held = get $held . -}}{{- end -}}
 {{- if not (kindIs "map" $held) -}}
-{{- fail (printf "\n%s: nothing stands under it; leave it out, or write %s: {}" $path (splitList "." $path | last)) -}}
+{{- fail (printf "\n%s: it is empty; leave it out, or write %s: {}" $path (splitList "." $path | last)) -}}
 {{- end -}}
 {{- end -}}
 {{- $whole := include "volcano-vgpu.fullname" . -}}
@@ -87,7 +87,7 @@ global deviceConfig nodeConfig agent agent.image agent.settings agent.library ag
 {{- fail "\nagent.library: image and hostPath are two ways to have HAMi-core's library; set one of them" -}}
 {{- end -}}
 {{- if not (or .Values.agent.enabled (ne .Values.allocator.mode "none") (and .Values.uninstall.clean .Release.IsUpgrade)) -}}
-{{- fail "\nagent.enabled is false and allocator.mode is none, so that nothing would be installed; set enabled: false for the whole chart" -}}
+{{- fail "\nagent.enabled is false and allocator.mode is none; nothing would be installed; set enabled: false for the whole chart" -}}
 {{- end -}}
 {{- if and .Values.monitoring.podMonitor.enabled .Values.monitoring.serviceMonitor.enabled -}}
 {{- fail "\nmonitoring: podMonitor and serviceMonitor are two ways to find the same pods, and with both everything counts twice; enable one of them" -}}
