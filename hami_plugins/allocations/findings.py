@@ -1,4 +1,4 @@
-"""What is wrong with what bound pods hold, in words for whoever runs the cluster.
+"""Findings about what bound pods hold, as messages for operators.
 
 Pods that another scheduler bound are taken as they are, because they run. What does not add up about them is shown, and
 nothing is taken away.

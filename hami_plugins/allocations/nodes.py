@@ -11,7 +11,7 @@ from hami_plugins.model.units import DeviceId, PodUid
 
 
 class CacheNode:
-    """The entry is brought up to date when somebody asks for it, one pod after another where that is cheaper."""
+    """The entry is updated when it is read, one pod after another where that is cheaper."""
 
     __slots__ = ("_bare", "_entry", "_holders")
 

@@ -31,7 +31,7 @@ class Product:
     for it, and ``groups`` whether Volcano's PodGroups are followed. ``planner`` makes what knows more than the devices
     of one node, one for each cache.
 
-    ``mark`` answers the creation of a pod, ``jobs`` that of a Volcano Job (``None``: nobody asks about those).
+    ``mark`` answers the creation of a pod, ``jobs`` that of a Volcano Job (``None``: no webhook for those).
     ``obstacle`` says why a pod gets nothing whatever is free (empty: nothing is in its way). ``wording`` is a node's
     refusal in words of its own (empty: in the usual ones), which name neither the node nor pods; ``remedy`` is what to
     do about it. ``told`` are the containers that a pod's annotations speak of, for a pod that cannot be read.

@@ -257,6 +257,6 @@ class CacheState:
         return node
 
     def _tidy(self, name: NodeName) -> None:
-        """Forget a node that does not exist and on which nobody is."""
+        """Forget a node that does not exist and has no pods."""
         if self._nodes[name].idle:
             del self._nodes[name]

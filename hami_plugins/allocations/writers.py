@@ -2,7 +2,7 @@
 
 The annotations that come with a Binding have no owner in ``managedFields``; whoever writes them later is named there,
 with the time of his last write. What was removed again has no owner either, and times are kept for each writer, not for
-each field: so this finds changes that nobody saw, and cannot prove that there was none.
+each field: so this finds unseen changes, and cannot prove that there was none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def written_later(raw: Mapping[str, Any], keys: Collection[str]) -> str:
-    """Who wrote one of these annotations after the pod was bound, and when; empty where nobody is known to have."""
+    """Who wrote one of these annotations after the pod was bound, and when; empty where no writer is known."""
     for entry in _list(_mapping(raw, "metadata"), "managedFields"):
         owned = _mapping(_mapping(_mapping(entry, "fieldsV1"), "f:metadata"), "f:annotations")
         if owned and any(f"f:{key}" in owned for key in keys):
@@ -39,7 +39,7 @@ def placed_by(raw: Mapping[str, Any]) -> str:
 
 
 def relevant(raw: Mapping[str, Any], keys: Collection[str]) -> Mapping[str, Any]:
-    """The part of a pod that these answers come from, for whoever keeps no more of it."""
+    """The part of a pod that these answers need, for caches that keep no more of it."""
     entries = [entry for entry in _list(_mapping(raw, "metadata"), "managedFields") if _concerns(entry, keys)]
     conditions = [each for each in _list(_mapping(raw, "status"), "conditions") if each.get("type") == _SCHEDULED]
     return {"managedFields": entries, "conditions": conditions}

@@ -103,7 +103,7 @@ class Bindings:
             return self._refused(binding, reason, "unknown", status=_AWAY)
 
     def _allocated(self, binding: BindingRequest, intake: PodInfo, request: AdmissionRequest) -> Answer:
-        """All keys of the allocation; those that it has no use for are emptied where the pod has them from somebody."""
+        """All keys of the allocation; those that it does not use are emptied where the pod has them."""
         carried = self.books.product.carried(binding.node, intake, binding.annotations)
         found = self.books.allocate(binding.node, intake, carried=carried, dry=request.dry_run, now_ns=self.now_ns())
         if isinstance(found, Declined):

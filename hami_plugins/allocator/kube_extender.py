@@ -41,7 +41,7 @@ _log = structlog.get_logger(__name__)
 class SchedulerExtender:
     """``read`` is asked for a pod that the watch has not shown yet, ``create`` posts a Binding (``KubeError``).
 
-    Without ``create`` nobody is bound. ``marker`` is the annotation that sends a Binding to the webhook; ``now_ns``
+    Without ``create`` no pod is bound. ``marker`` is the annotation that sends a Binding to the webhook; ``now_ns``
     gives Unix nanoseconds.
     """
 

@@ -227,7 +227,7 @@ class LockedAllocationCache:
         _log.error(event, subject=subject, exc_info=error)
 
     def forget(self) -> None:
-        """Nothing is known any more, whoever has this still."""
+        """Nothing is known any more, even by those that still use this."""
         with self._lock:
             self._cache, self._planner = self._empty(), self.product.planner()
             for known in (self._nodes, self._pods, self._names, self._groups, self._named, self._reasons):

@@ -193,7 +193,7 @@ class AllocatorServer:
             self._ending.start()
 
     def _heal(self, term: LeaderSession) -> None:
-        """While nobody answered, every Binding that failed left its cards booked in the scheduler's own cache."""
+        """While no replica answered, every Binding that failed left its cards booked in the scheduler's own cache."""
         if self._writer is not None:
             for node in term.books.nodes_with_cards():
                 self._writer.touch(node)

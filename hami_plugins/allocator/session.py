@@ -132,7 +132,7 @@ class LeaderSession:
                 reflector.stop(timeout)
 
     def end(self) -> None:
-        """Ends for good: what was known goes, whoever has this still, and a replica that waits has its memory back."""
+        """Ends for good: what was known is dropped, and a replica that waits has its memory back."""
         self.stop()
         self.books.forget()
 

@@ -99,7 +99,7 @@ def said(complaint: ErrorDetails, model: type[BaseModel], *, listed: str = "") -
 
 
 def unknown(name: str, known: Sequence[str]) -> str:
-    """What to say of a name that is no setting."""
+    """The message for a name that is not a setting."""
     near = get_close_matches(name.lower(), [each.lower() for each in known], 1, 0.6)
     if near:
         meant = next(each for each in known if each.lower() == near[0])

@@ -24,7 +24,7 @@ Name = Annotated[str, Field(min_length=1, max_length=253)]
 
 
 class Strict(BaseModel):
-    """Values as files spell them; a name that nobody knows is refused."""
+    """Values as files spell them; an unknown name is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
 

@@ -82,7 +82,7 @@ def connect(*, kubeconfig: str | None = None, context: str | None = None, compon
 
 
 def _no_kubeconfig(error: Exception) -> str:
-    """Why the files of kubeconfig are no help: most often there are none."""
+    """Why the files of kubeconfig cannot be used: most often there are none."""
     named = os.environ.get("KUBECONFIG")
     files = [Path(each).expanduser() for each in (named or "~/.kube/config").split(os.pathsep) if each]
     if not any(each.exists() for each in files):
@@ -91,7 +91,7 @@ def _no_kubeconfig(error: Exception) -> str:
 
 
 def connect_to(url: str, *, component: str = "cli") -> KubeClient:
-    """A client for the server at ``url``, which asks nobody who he is: an embedded cluster, ``kubectl proxy``."""
+    """A client for the server at ``url``, which needs no credentials: an embedded cluster, ``kubectl proxy``."""
     settings = client.Configuration()
     settings.host = url.rstrip("/")
     settings.proxy = None  # it is on this machine; a proxy from the environment knows another one of that name

@@ -118,7 +118,7 @@ class Election:
 
     @property
     def active(self) -> bool:
-        """Whether nobody else can have the Lease at this moment. Quick, from any thread."""
+        """Whether no other candidate can have the Lease at this moment. Quick, from any thread."""
         return self._clock() < self._until
 
     def check(self) -> str:
@@ -212,7 +212,7 @@ class Election:
         return self._api.within(left if left > 0 else self._timing.deadline)
 
     def _free(self, lease: Json | None) -> bool:
-        """Whether the Lease is ours, nobody's, or of somebody who did not renew it in time.
+        """Whether the Lease is ours, free, or of a candidate that did not renew it in time.
 
         One that was deleted may still be believed in by its last holder, if there was one.
         """
@@ -276,7 +276,7 @@ class Election:
             (self._on_started if active else self._on_stopped)()
         except Exception:  # noqa: BLE001 - what is told must not end the election
             self._log.exception("election_callback_failed", active=active)
-            if active:  # it could not begin: somebody else may, or this one, with its next try
+            if active:  # it could not begin: another may, or this one, with its next try
                 self.resign()
 
     @property

@@ -1,4 +1,4 @@
-"""Ends reads that nobody waits for any longer.
+"""Ends reads that no caller waits for any longer.
 
 A thread that reads a quiet watch sleeps in the kernel, and a ``threading.Event`` cannot wake it there. So one thread
 for all reads of a client looks at their events and cuts the connections of those whose event is set. It lives only

@@ -123,7 +123,7 @@ def rotated(held: Material | None, names: Sequence[str], now: datetime, lifetime
 def write(material: Material, folder: Path) -> Tls:
     """Put what a server needs into ``folder``, each file at once; ``ca.crt`` is for those who check on it.
 
-    Chain and key are one file, so nobody ever reads halves of two pairs.
+    Chain and key are one file, so no reader gets halves of two pairs.
     """
     pair, trusted = folder / "tls.pem", folder / "ca.crt"
     folder.mkdir(parents=True, exist_ok=True)

@@ -252,7 +252,7 @@ class _Endpoint:
 
 
 def error_reply(status: int, why: str) -> Reply:
-    """An error for the client. As text: of anything else an API server shows nothing to whoever asked it."""
+    """An error for the client. As text: an API server shows its own client nothing else."""
     return Reply(status, why.encode(), b"text/plain; charset=utf-8")
 
 

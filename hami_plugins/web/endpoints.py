@@ -81,7 +81,7 @@ class Endpoints:
         self._webhooks = webhooks
 
     def leave(self) -> None:
-        """Answers until nobody is sent here any more; to one that is not ready nobody is."""
+        """Answers until no client is sent here any more; none is sent to one that is not ready."""
         sent_here = not self.trouble
         self.leaving.set()
         if sent_here:
@@ -96,7 +96,7 @@ class Endpoints:
             self._keeper.stop()
 
     def _ended(self) -> str:
-        """Why nobody is answered any more, and will not be before a restart."""
+        """Why no request is answered before a restart."""
         return "" if self._webhooks is None or self._webhooks.serves else "the server of the webhooks has ended"
 
     def _tls(self) -> Tls:

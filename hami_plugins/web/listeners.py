@@ -10,7 +10,7 @@ async def accept_no_more(servers: Iterable[asyncio.Server]) -> None:
     """Stops listening, and lets those begin that have just been accepted; to be called before the servers are closed.
 
     asyncio makes the transport of a connection one turn of the loop after it was accepted, and tells its protocol one
-    turn later. A transport that finds its server closed fails, and nobody ever closes it.
+    turn later. A transport that finds its server closed fails, and is never closed.
     """
     loop = asyncio.get_running_loop()
     for server in servers:

@@ -173,7 +173,7 @@ class Agent:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends, and leaves node and containers as they are: whoever starts next goes on from there."""
+        """Ends, and leaves node and containers as they are for the next process."""
         self._stop.set()
         self._thread.join()
         if self._endpoint is not None:
@@ -226,7 +226,7 @@ class Agent:
         return not self._stop.is_set()
 
     def _alone(self) -> bool:
-        """Waits until nobody else owns the cards; whether that came before the end."""
+        """Waits until no other plugin owns the cards; whether that was before the end."""
         told = ""
         while not self._stop.is_set():
             found = self._others() if self._settings.exclusive == "refuse" else ""

@@ -34,7 +34,7 @@ from volcano_vgpu.core.shares import AllocatedContainer
 
 SUCCESS: Final = "success"
 DONE: Final = "18446744073709551615"
-"""The time of a pod that nobody has to serve any more: the largest number of 64 bits, as the existing plugin has it."""
+"""The time of a pod that no longer has to be served: the largest number of 64 bits, as the existing plugin has it."""
 
 FIRST_DELAY: Final = 0.05
 LONGEST_DELAY: Final = 30.0

@@ -5,7 +5,7 @@ created. It appears under its name by a rename in its own directory, because the
 (``trials.md`` K3). What it says about a container never changes: a container that starts again has what it had,
 whatever the settings are by then, and an allocation that is another one by then is refused.
 
-The file also remembers for whom each name was: a kubelet that lost its record does not.
+The file also records the container of each name: a kubelet that lost its record does not.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class NodeEnvironment:
 
 
 def live_sockets(directory: Path) -> tuple[str, ...]:
-    """The names of the sockets in the kubelet's plugin directory on which somebody answers, but for the kubelet's."""
+    """The names of the sockets in the kubelet's plugin directory on which a server answers, except the kubelet's."""
     try:
         found = sorted(directory.iterdir())
     except OSError:
@@ -130,7 +130,7 @@ def _mounts(spec: Mapping[str, Any], directory: str) -> bool:
 
 
 def _answers(path: Path) -> bool:
-    """Whether somebody listens. A file that a plugin left behind when it died refuses connections."""
+    """Whether a server listens. A file that a plugin left behind when it died refuses connections."""
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
             return False

@@ -94,7 +94,7 @@ def load(
 
 
 def _from_device_config(text: str) -> Layer:
-    """The part ``nvidia`` of Volcano's device configuration; what nobody reads of it is passed over."""
+    """The part ``nvidia`` of Volcano's device configuration; unknown members are skipped."""
     source = "device configuration"
     document = held(texts.mapping(text, source), volcano_config.KEY, source)
     try:

@@ -112,7 +112,7 @@ class DevicePluginServer:
             self._stop.wait(self._poll)
 
     def _unheard(self) -> bool:
-        """Whether nobody has listened for too long."""
+        """Whether no server has listened for too long."""
         now = self._clock()
         if self._plugin.listening:
             self._heard, self._patience = now, UNHEARD_SECONDS

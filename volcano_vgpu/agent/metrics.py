@@ -82,7 +82,7 @@ class AgentMetrics:
 
 
 def stranded(device: Device, used: DeviceUsage) -> int:
-    """Free memory that nobody can have, in register units: no slot or no core of the card is left."""
+    """Free memory that cannot be allocated, in register units: no slot or no core of the card is left."""
     full = used.slots >= device.slots or used.cores >= device.cores > 0
     return max(device.memory - used.memory, 0) if full else 0
 

@@ -81,7 +81,7 @@ class Pods(Protocol):
 
 
 class Outcomes(Protocol):
-    """Who is told what came of a call; nobody may block there."""
+    """Receives the outcome of each call; it must not block."""
 
     def served(self, uid: PodUid, containers: Mapping[str, AllocatedContainer]) -> None:
         """These containers of a pod have what they were allocated."""
@@ -124,12 +124,12 @@ class CallLog:
             self.calls = (*self.calls, AllocateCall(nonce, slots, self._clock()))
 
     def busy(self, held_by: Collection[Allocation]) -> frozenset[SlotId]:
-        """The slots that somebody holds. Forgets what the kubelet has forgotten."""
+        """The slots that are held. Forgets what the kubelet has forgotten."""
         self.forget(held_by)
         return identity.in_use(held_by, self.calls, now=self._clock())
 
     def forget(self, held_by: Iterable[Allocation]) -> None:
-        """Forgets answers that nobody holds and that the kubelet will not write down any more."""
+        """Forgets answers that no container holds and that the kubelet will no longer record."""
         with self._lock:
             self.calls = identity.remembered(self.calls, held_by, now=self._clock())
 

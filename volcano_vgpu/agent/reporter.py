@@ -23,7 +23,7 @@ _QUIET: Final = frozenset({RefusalCode.UNRECORDED, RefusalCode.POD_GONE})
 
 
 class Bookkeeping(Protocol):
-    """Who writes to Volcano what became of a pod's allocation; nobody waits for it."""
+    """Reports the outcome of a pod's allocation to Volcano, without blocking callers."""
 
     def served(self, uid: PodUid, containers: Mapping[str, AllocatedContainer]) -> None:
         """See ``serving.Outcomes``."""
@@ -65,7 +65,7 @@ class Reporter:
     def refused(self, uid: PodUid, container: str, refusal: ContainerRefusal) -> None:
         """See ``serving.Outcomes``. A pod that was bound without cards also means that Volcano's cache is wrong.
 
-        The kubelet asks for such a pod until somebody deletes it; the node is touched for the first time only.
+        The kubelet asks for such a pod until it is deleted; the node is touched for the first time only.
         """
         self._metrics.refused(refusal)
         if refusal.code is RefusalCode.NO_ALLOCATION and uid not in self._unallocated:
@@ -87,5 +87,5 @@ class Reporter:
             self._events.emit(regarding, saying.reason, saying.message, type=saying.type, now=self._now())
 
     def refused_to_start(self, why: str) -> None:
-        """An event on the node: somebody else owns the cards."""
+        """An event on the node: another plugin owns the cards."""
         self._events.emit(self._node, "VgpuAgentWaiting", why, now=self._now())

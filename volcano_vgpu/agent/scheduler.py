@@ -71,14 +71,14 @@ def _chosen(choice: Choice, *, auto: bool) -> bool:
 
 
 class Leader(NamedTuple):
-    """Who schedules, and since when by his own clock."""
+    """The scheduler that leads, and since when by its own clock."""
 
     identity: str
     since: datetime | None
 
 
 def leader_of(lease: Mapping[str, Any]) -> Leader | None:
-    """Who holds a lease, ``None`` where nobody does."""
+    """The holder of a lease, ``None`` where there is none."""
     spec = lease.get("spec") or {}
     identity = spec.get("holderIdentity")
     if not isinstance(identity, str) or not identity:

@@ -229,7 +229,7 @@ def discovery_of(settings: AgentSettings) -> Discovery:
 
 
 def _ends_for_good(settings: AgentSettings, client: KubeClient) -> bool:
-    """Whether nobody comes after this agent on its node."""
+    """Whether no other agent follows this one on its node."""
     try:
         labels = (client.get(paths.node(settings.node)).get("metadata") or {}).get("labels") or {}
     except KubeError:
@@ -248,7 +248,7 @@ def _cleaned(settings: AgentSettings, client: KubeClient) -> None:
 
 
 def _waiting_room(settings: AgentSettings, metrics: AgentMetrics) -> WebServer:
-    """Probes for a process that waits for the API server: it is well, and to restart it would help nobody."""
+    """Probes for a process that waits for the API server: it is well, and a restart would not help."""
     ready = {"node": lambda: "this node is not read from the API server yet"}
     return WebServer(
         Starlette(routes=probe_routes(alive={}, ready=ready, metrics=metrics.metrics)),

@@ -32,7 +32,7 @@ IN_FLIGHT_SECONDS: Final = 15.0
 
 
 class IdentityDoubt(StrEnum):
-    """Why nobody can say for whom a call is. All may heal: the kubelet asks again."""
+    """Why the container of a call is unknown. All may heal: the kubelet asks again."""
 
     UNRECORDED = "not-recorded"
     DOUBLED = "id-given-twice"
@@ -139,7 +139,7 @@ def identify(
 
 
 def in_use(held_by: Iterable[Allocation], calls: Iterable[AllocateCall], *, now: float) -> frozenset[SlotId]:
-    """The ids that somebody holds: by the kubelet's record, by what was served, by calls that are not recorded yet."""
+    """The ids that are held: by the kubelet's record, by what was served, by calls that are not recorded yet."""
     held = {slot for each in held_by for slot in each.slots}
     held.update(slot for call in calls if now - call.at < IN_FLIGHT_SECONDS for slot in call.slots)
     return frozenset(held)
@@ -218,7 +218,7 @@ class _Claims:
         return [each for each in self._holders if each.pod_uid != mine.pod_uid and each.slots & mine.slots]
 
     def keeps(self, mine: Allocation) -> bool:
-        """Whether nobody had any of its ids before."""
+        """Whether none of its ids was held before."""
         return all(self._comes_first(mine, rival) for rival in self.rivals(mine))
 
     def _comes_first(self, mine: Allocation, rival: Allocation) -> bool:

@@ -69,10 +69,10 @@ def preferred(
     cards: Iterable[Sequence[str]],
     busy: Collection[str],
 ) -> tuple[str, ...]:
-    """The slots to hand out: those required, then one of each allocated card, then any that nobody holds.
+    """The slots to hand out: those required, then one of each allocated card, then any that are free.
 
-    ``cards`` are the slots of each allocated card, ``busy`` those that somebody holds. Empty where there is nothing to
-    say: no card is allocated, and nobody holds what is available.
+    ``cards`` are the slots of each allocated card, ``busy`` those that are held. Empty where there is nothing to
+    say: no card is allocated, and what is available is free.
     """
     free = [slot for slot in available if slot not in busy and slot not in required]
     steered = list(required)

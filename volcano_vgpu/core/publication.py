@@ -195,7 +195,7 @@ def _is_served(node: Json, until: datetime | None) -> bool:
 
 
 def _touch_due(node: Json, duties: Duties, timing: PublicationTiming, now: datetime) -> datetime | None:
-    """When the node has to be touched. One without cards is nobody's business."""
+    """When the node has to be touched. One without cards never is."""
     if duties.touch is None or duties.words is None or not duties.words.registered:
         return None
     before = touched_at(node)

@@ -1,4 +1,4 @@
-"""Why a container is not served: a value with a code for metrics and a text for whoever has to act."""
+"""Why a container is not served: a value with a code for metrics and a message for the operator."""
 
 from __future__ import annotations
 

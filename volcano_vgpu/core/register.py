@@ -10,7 +10,7 @@ purpose:
 * ``deviceMemoryScaling`` is applied;
 * the sums of memory and cores are patched into the node's capacity, whatever their size: the kubelet cannot read a list
   of more than 4 MiB, and the existing plugin's list has an entry for every MiB;
-* the handshake is dated far ahead, so that nobody has to answer it (``trials.md`` V8).
+* the handshake is dated far ahead, so that no answer is needed (``trials.md`` V8).
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def changes(node: Json, words: NodeRegistration) -> Changes:
 def withdrawal(node: Json, settings: AgentSettings) -> Changes:
     """What takes everything back that ``changes`` and touches write, and the number of slots that the kubelet left.
 
-    The kubelet derives what is allocatable from the capacity; where there is none any more, nobody else would clean up.
+    The kubelet derives what is allocatable from the capacity; without a capacity no other component would clean up.
     """
     held = annotations_of(node)
     annotations = {

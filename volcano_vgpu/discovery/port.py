@@ -1,4 +1,4 @@
-"""What the agent asks of whoever finds the cards."""
+"""What the agent requires of card discovery."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ class CardReader:
 
 
 class _Fields:
-    """Reads fields one by one. ``unreadable`` are those that nobody tells; ``lost`` says why the card is given up."""
+    """Reads fields one by one. ``unreadable`` are those without a value; ``lost`` says why the card is given up."""
 
     def __init__(self, nvml: Any) -> None:
         self.unreadable: list[str] = []

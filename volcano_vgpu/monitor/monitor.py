@@ -41,7 +41,7 @@ def known_of(  # noqa: PLR0913 - one parameter for each thing that is known
 ) -> Known:
     """What is known of a node: its pods' allocations as they were handed over, else as they are written; its cards.
 
-    ``cards`` are all that were found on it, registered or not; ``None`` where nobody looked.
+    ``cards`` are all that were found on it, registered or not; ``None`` where they were not looked for.
     """
     written = {
         (PodUid(str((raw.get("metadata") or {}).get("uid"))), container): devices

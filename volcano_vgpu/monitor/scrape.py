@@ -90,7 +90,7 @@ def _unseen(_hostpid: int, _pid: int, _pod: PodUid) -> Presence:
 
 
 def _presence(name: str, content: Content, look: Look) -> tuple[Presence, ...]:
-    """One for each process of a region; nobody has to look for those that have exited."""
+    """One for each process of a region; those that have exited need no lookup."""
     if not isinstance(content, Region):
         return ()
     pod = PodUid(name.partition("_")[0])

@@ -54,7 +54,7 @@ class _Found:
 
 
 class WriterLock:
-    """A file that one process of the node holds at a time; it is gone when nobody has left a container blocked."""
+    """A file that one process of the node holds at a time; it is gone when no container is left blocked."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -131,7 +131,7 @@ def _of_placed(hooks: Hooks, target: WebhookTarget) -> dict[str, Any]:
 
 
 def _of_bindings(hooks: Hooks, target: WebhookTarget, name: str, condition: str, *, waits: bool) -> dict[str, Any]:
-    """The webhook for Bindings of some pods; with ``waits`` none is made while nobody answers."""
+    """The webhook for Bindings of some pods; with ``waits`` none is made while no server answers."""
     return {
         "name": f"{name}.{hooks.domain}",
         "clientConfig": target.client(BINDING_PATH),

@@ -92,7 +92,7 @@ def mismatch(library: Path, sha256: str) -> str:
 def flaw(library: Path) -> str:
     """Why the dynamic linker of this machine would pass over a library; empty where it would not, or none is there.
 
-    It says so on stderr and runs the program without: limits that somebody relies on do not hold then.
+    It says so on stderr and runs the program without: limits do not hold then.
     """
     try:
         with library.open("rb") as file:
@@ -151,7 +151,7 @@ def _record(library: Library) -> bytes:
 
 
 def _put(content: bytes, target: Path, *, mode: int) -> None:
-    """Make a file have this content and nobody see half of it; nothing is written where it has it."""
+    """Write a file atomically; nothing is written where it has the content already."""
     with contextlib.suppress(FileNotFoundError):
         if target.read_bytes() == content:
             return

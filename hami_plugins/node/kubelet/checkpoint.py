@@ -68,7 +68,7 @@ def decode(text: bytes | str, *, key: str = "kubelet_internal_checkpoint") -> Ch
 
 
 def encode(checkpoint: Checkpoint) -> bytes:
-    """The file that a kubelet writes. The checksum is 0: nobody but the kubelet itself looks at it."""
+    """The file that a kubelet writes. The checksum is 0: only the kubelet itself reads it."""
     entries = [
         {
             "PodUID": entry.pod_uid,

@@ -20,7 +20,7 @@ POLICY_VERSIONS: Final[Mapping[str, str]] = {
     "v1alpha1": "Kubernetes 1.32 and 1.33, where --feature-gates=MutatingAdmissionPolicy=true and "
     "--runtime-config=admissionregistration.k8s.io/v1alpha1=true are set",
 }
-"""Which servers serve the policy, by its version; in 1.34 it is off unless somebody turns it on (``trials.md`` V14)."""
+"""Which servers serve the policy, by its version; in 1.34 it is off by default (``trials.md`` V14)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
