@@ -81,7 +81,7 @@ def _plan_and_live(html: str, settings: Settings, registry: Registry, seconds: C
         _pages(html)
         sys.stdout.flush()
         raise obstacle
-    output.line(f"{seconds():5.1f} s  agents, server and cluster have ended, nothing of them is left")
+    output.line(f"{seconds():5.1f} s  agents, server and cluster have ended; nothing is left")
     output.line()
     _pages(html, page, before)
 
@@ -106,7 +106,7 @@ def _plan(html: str, settings: Settings, registry: Registry) -> None:
     submitted = workloads.read(documents, pod_groups=snapshot.pod_groups)
     output.line(
         f"Planned: {len(submitted.workloads)} workloads from {len(files)} files, on an idle cluster of "
-        f"{len(snapshot.nodes)} nodes with {cards} cards of many makers (fleet {FLEET})."
+        f"{len(snapshot.nodes)} nodes with {cards} cards of many vendors (fleet {FLEET})."
     )
     output.line()
     snapshot = submission.with_objects(snapshot, submitted)
@@ -115,7 +115,7 @@ def _plan(html: str, settings: Settings, registry: Registry) -> None:
     answers = Answers(found, planner)
     plan.print_table(tables.plan(found, registry))
     plan.tell(found, answers)
-    plan.write_page(html, answers, submitted, title="Demo: many makers, one plan", source=f"fleet {FLEET}")
+    plan.write_page(html, answers, submitted, title="Demo: many vendors, one plan", source=f"fleet {FLEET}")
     sys.stdout.flush()
 
 
@@ -158,7 +158,7 @@ def _translated(text: str) -> str:
 def _pages(html: str, live: str = "", alone: str = "") -> None:
     output.line(f"Every card with what it holds: {_uri(html)}")
     if live:
-        output.line(f"The same of the live cluster:  {_uri(live)}")
+        output.line(f"The live cluster's cards:      {_uri(live)}")
         output.line(f"The gang by Volcano alone:     {_uri(alone)}")
     output.line(f"The same by hand: hami-plugins plan --fleet {FLEET} -f YOUR.yaml")
 

@@ -111,7 +111,7 @@ def _named(order: ExplainOptions) -> tuple[str, list[str]]:
     if slash:
         names = (first, *(name.removeprefix(f"{written}/") for name in names))
     if kind != "pod" and not names:
-        raise ManifestError(f"name the {kind} that is to be explained: explain {kind} NS/NAME")
+        raise ManifestError(f"name the {kind} to explain: explain {kind} NS/NAME")
     if names and order.everywhere:
         raise ManifestError("-A explains all pods that wait; leave out the names")
     return kind, [name if "/" in name else f"{order.namespace or 'default'}/{name}" for name in names]

@@ -67,10 +67,10 @@ def run(order: PlanOptions) -> int:
     if not order.files:
         raise ManifestError("nothing to plan; give manifests with -f FILE, a folder, or - for stdin")
     if order.usage and order.html is None:
-        raise ManifestError("--usage is shown on the page; give --html FILE, too")
+        raise ManifestError("--usage is shown on the page; also give --html FILE")
     if order.html is not None and not Path(order.html).absolute().parent.is_dir():
         raise ManifestError(
-            f"--html {order.html}: there is no folder {Path(order.html).absolute().parent}; make it first"
+            f"--html {order.html}: folder {Path(order.html).absolute().parent} does not exist; create it first"
         )
     if order.files.count(inputs.STDIN) + order.source.snapshots.count(inputs.STDIN) > 1:
         raise ManifestError("stdin can be read once: only one of -f and --snapshot may be -")
@@ -79,7 +79,7 @@ def run(order: PlanOptions) -> int:
     read = inputs.documents(order.files, recursive=order.recursive)
     if not read:
         names = ", ".join("stdin" if each == inputs.STDIN else each for each in order.files)
-        raise ManifestError(f"{names}: nothing to plan, there is no object in it")
+        raise ManifestError(f"{names}: nothing to plan; it has no objects")
     snapshot = inputs.cluster(order.source, registry)
     snapshot = what_if.with_nodes(what_if.without(snapshot, order.without), order.add_nodes, registry)
     submitted = workloads.read(read, namespace=order.namespace, pod_groups=snapshot.pod_groups)

@@ -61,7 +61,7 @@ def run(options: SandboxOptions) -> int:
         with sandbox.running(objects, kubeconfig=kubeconfig, port=options.port, ending=ending) as cluster:
             _print_start(cluster, fleet, objects)
             ending.wait(cluster.check)
-        output.line("The sandbox has ended; nothing of it is left.")
+        output.line("The sandbox has ended; nothing is left.")
     return Exit.FINE
 
 

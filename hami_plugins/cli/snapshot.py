@@ -27,7 +27,7 @@ def run(source: ClusterSource, *, redacted: bool, out: str | None, form: Form, s
     )
     counts = _counts(content)
     if not counts.get("Node"):
-        raise ManifestError(f"{source.words()}: there is no node in it, so there is nothing to take a snapshot of")
+        raise ManifestError(f"{source.words()}: it has no nodes, so there is nothing to take a snapshot of")
     if form is Form.YAML:
         from hami_plugins.cli.kit.output import as_yaml
 

@@ -131,5 +131,5 @@ def _tolerating(taint: Taint) -> str:
         return "once the node is no longer cordoned"
     value = f"{taint.key}: {taint.value}" if taint.value else taint.key
     if taint.key.startswith(_CONDITIONS):
-        return f"once the node is rid of {value}"
+        return f"once the taint {value} is removed"
     return f"with a toleration of the taint {value}"

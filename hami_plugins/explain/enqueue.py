@@ -189,7 +189,7 @@ def change_words(change: GateChange) -> str:
         case LeftOut(group=group, runs=True):
             return f"without PodGroup {group}, which runs"
         case LeftOut(group=group):
-            return f"without PodGroup {group}, which waits, too"
+            return f"without PodGroup {group}, which also waits"
         case Shrunk(group=group, resource=resource, before=had, after=after):
             less = f"{shown(resource, after)} instead of {shown(resource, had)} {resource}"
             return f"with PodGroup {group} asking for {less}"

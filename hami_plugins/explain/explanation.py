@@ -142,7 +142,7 @@ def _beside_its_gang(plan: PodPlan, whole: Plan) -> PodPlan:
     held = next((each.why for each in whole.pods if each.unit == plan.unit and each.stage is Stage.GANG), "")
     if not held or plan.stage is not Stage.NODES:
         return plan
-    return replace(plan, notes=(*plan.notes, f"{held}; what those would take counts as taken here"))
+    return replace(plan, notes=(*plan.notes, f"{held}; their devices count as in use"))
 
 
 def _as_created(snapshot: ClusterSnapshot, pod: Pod) -> ClusterSnapshot:

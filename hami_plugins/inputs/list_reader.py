@@ -158,7 +158,7 @@ class ListingReader:
             for name, records in sorted(self._placed.items())
         )
         problems.extend(
-            Problem(f"device {name}", "is published of a node that the listing does not have")
+            Problem(f"device {name}", "is published for a node that the listing does not have")
             for name in sorted(self._published)
         )
         return ClusterSnapshot(

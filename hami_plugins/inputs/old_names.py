@@ -22,7 +22,7 @@ RESOURCES: Final[Mapping[str, Outdated]] = {
     "amd.com/gpu-cores": Outdated("amd.com/gpucores"),
     "amd.com/gpu-mem": Outdated("amd.com/gpumem"),
     "amd.com/gpu-memory": Outdated("amd.com/gpumem"),
-    "aws.amazon.com/neurondevice": Outdated("aws.amazon.com/neuron", why="AWS's plugin offers this name no more"),
+    "aws.amazon.com/neurondevice": Outdated("aws.amazon.com/neuron", why="AWS's plugin no longer offers this name"),
     "cambricon.com/mlu.vcore": Outdated("cambricon.com/mlu.smlu.vcore"),
     "cambricon.com/mlu.vmemory": Outdated("cambricon.com/mlu.smlu.vmemory"),
     "cambricon.com/mlu370.smlu.vcore": Outdated("cambricon.com/mlu.smlu.vcore"),

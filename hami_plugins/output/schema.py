@@ -107,21 +107,21 @@ class ShortageDocument(TypedDict):
 
     resource: str
     queue: str | None
-    """Whose limit it is; null for the whole cluster's."""
+    """The queue that has the limit; null for the limit of the whole cluster."""
     byWeight: bool
-    """Whether the limit is a share beside other queues that ask, too."""
+    """Whether the limit is a share among queues that all ask."""
     asked: str
     allocated: str
     """What pods hold."""
     inqueue: str
-    """What gangs wait for that were let in."""
+    """The amount that enqueued gangs wait for."""
     elastic: str
     """What is held beyond what gangs need, which does not count."""
     limit: str
 
 
 class BlockerDocument(TypedDict):
-    """Somebody who takes part of what a pod lacks at Volcano's gate."""
+    """A PodGroup or queue that takes part of the resource that the pod lacks."""
 
     name: str
     """A PodGroup (namespace and name), or a queue where the prospect is ``kept``."""
@@ -141,7 +141,7 @@ class BlockerDocument(TypedDict):
 
 
 class EnqueueDocument(TypedDict):
-    """What holds a pod back at Volcano's gate."""
+    """Why Volcano does not enqueue a pod."""
 
     queue: str
     lacks: list[ShortageDocument]

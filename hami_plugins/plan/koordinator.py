@@ -122,7 +122,7 @@ def _scope(text: str) -> str:
 def _joint(text: str) -> str:
     joint = koordinator_hints.decode_joint(text)
     apart = "has to hold" if joint.scope else "is rather wanted"
-    return f"{joint.scope or 'nearness'} of {' and '.join(joint.types)} {apart}, and a plan does not look at it"
+    return f"{joint.scope or 'nearness'} of {' and '.join(joint.types)} {apart}, and a plan does not check it"
 
 
 def _partition(text: str) -> str:

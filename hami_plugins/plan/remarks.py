@@ -66,7 +66,7 @@ def _number(amount: Quantity) -> str:
 def _scoped(plan: PodPlan, snapshot: ClusterSnapshot) -> Iterator[str]:
     quota = snapshot.quotas.get(plan.pod.namespace)
     for name in quota.scoped if quota else ():
-        yield f"ResourceQuota {name} holds the pods of its scopes alone; whether it holds this one is not looked at"
+        yield f"ResourceQuota {name} limits only the pods of its scopes; whether it limits this one is not checked"
 
 
 def _tolerated(plan: PodPlan, snapshot: ClusterSnapshot) -> Iterator[str]:

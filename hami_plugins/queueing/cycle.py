@@ -172,7 +172,7 @@ class SchedulingCycle:
         """Why the gang cannot even be made."""
         stage = Stage.ADMISSION if job.unit.made_late else Stage.GATE
         if not job.unit.exists and job.known is None:
-            why = f"it names the PodGroup {job.unit.group}, which nobody has made; make it, or drop {GROUP_KEY}"
+            why = f"it names the PodGroup {job.unit.group}, which does not exist; create it, or drop {GROUP_KEY}"
             return _Stop(stage, why)
         if not self.snapshot.queues:
             return None
@@ -184,7 +184,7 @@ class SchedulingCycle:
             )
         below = usage.below(self.snapshot.queues.values(), queue.name)
         if below and (job.unit.made_late or usage.reads_parents(self._desk.rules)):
-            why = f"queue {job.queue} has child queues, and jobs go into queues without, as {below[0]}"
+            why = f"queue {job.queue} has child queues, and jobs go into queues without children, as {below[0]}"
             return _Stop(stage, why, hold=hold)
         return None if queue.open else _Stop(stage, f"queue {job.queue} is closed; open it, or use another", hold=hold)
 

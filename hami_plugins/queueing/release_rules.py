@@ -300,7 +300,7 @@ RULES: Final = (
         applies=_meets_a_mute_node,
         words=lambda case: (
             f"{{volcano}} ends with a nil pointer at the first pod that it tries on {case.course.mute}, "
-            "which offers slots and has registered no cards; nothing is placed until that is put right"
+            "which offers slots and has registered no cards; nothing is placed until that is fixed"
         ),
     ),
     ReleaseRule(
@@ -378,13 +378,13 @@ RULES: Final = (
         quirk=volcano_releases.KEPT_FOR_WAITING,
         applies=lambda case: case.plan.pod.full_name in case.course.kept,
         words="{volcano} may keep what is free on the node for a pod that comes first and waits for one that is being "
-        "deleted: this pod waits until then, too",
+        "deleted: this pod also waits until then",
     ),
     ReleaseRule(
         name="first-container",
         quirk=volcano_releases.FIRST_CONTAINER,
         applies=_shares_a_card_with_itself,
-        words="{volcano} counts only the first of the pod's containers on a card: the card may be given out again",
+        words="{volcano} counts only the first of the pod's containers on a card: the card may be allocated again",
     ),
     ReleaseRule(
         name="counted-twice",
@@ -397,7 +397,7 @@ RULES: Final = (
         name="stays-inqueue",
         quirk=volcano_releases.HELD_GATE,
         applies=_stays_inqueue,
-        words="{volcano} has let its PodGroup in and goes on counting it at the gate, whether it ever fits or not",
+        words="{volcano} has let its PodGroup in and keeps counting it, whether it ever fits or not",
     ),
     ReleaseRule(
         name="fresh-scheduler",

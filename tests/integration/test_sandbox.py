@@ -130,7 +130,7 @@ def test_pods_of_three_vendors_get_devices_and_nothing_is_left(tmp_path: Path, s
         children = _children(sandbox.process.pid)
         assert len(children) == 3
         code, out = sandbox.end()
-    assert (code, out) == (0, "The sandbox has ended; nothing of it is left.\n")
+    assert (code, out) == (0, "The sandbox has ended; nothing is left.\n")
     assert _alive(children) == []
     assert list(scratch.iterdir()) == []
     assert not kubeconfig.exists()

@@ -135,7 +135,7 @@ def conf_text(client: KubeClient | None, source: str | None, namespace: str) -> 
         if error.status != HTTPStatus.NOT_FOUND:
             raise
         raise ConfigError(
-            f"{place}: there is none; say with -n where Volcano runs, or give the file with --check FILE"
+            f"{place}: not found; give Volcano's namespace with -n, or give the file with --check FILE"
         ) from error
     return place, _held(found, place)
 
@@ -163,7 +163,7 @@ def print_check(
         output.table(Table(("SEVERITY", "PLACE", "WHAT", "REMEDY"), rows), headers=headers)
     else:
         told = "".join(f" for {name} {value}" for name, value in about.items())
-        output.line(f"{place}: nothing is wrong with it{told}")
+        output.line(f"{place}: no defects{told}")
     return Exit.FINDINGS if found else Exit.FINE
 
 

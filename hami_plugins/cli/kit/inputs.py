@@ -146,8 +146,8 @@ def cluster(
     if not found.nodes:
         why = "; ".join(f"{each.place}: {each.what}" for each in found.problems[:3])
         raise ManifestError(
-            f"{source.words()}: there is no node in it{f' ({why})' if why else ''}; "
-            "a dump is made with: kubectl get nodes,pods,resourcequotas -A -o json"
+            f"{source.words()}: it has no nodes{f' ({why})' if why else ''}; "
+            "make a dump with: kubectl get nodes,pods,resourcequotas -A -o json"
         )
     return found if source.snapshots else replace(found, listing=None)
 

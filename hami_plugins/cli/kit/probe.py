@@ -22,7 +22,7 @@ def complaint(url: str) -> str:
     Raises ``ConfigError`` for what is no address of a server.
     """
     if not url.startswith(("http://", "https://")):
-        raise ConfigError(f"{url}: no address of a server; write http://NAME.NAMESPACE.svc:PORT")
+        raise ConfigError(f"{url}: not a server address; write http://NAME.NAMESPACE.svc:PORT")
     try:
         with urllib.request.urlopen(f"{url.rstrip('/')}/readyz", timeout=ANSWER_SECONDS):  # noqa: S310 - an operator's
             return ""

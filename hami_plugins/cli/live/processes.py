@@ -30,7 +30,7 @@ def find(products: Iterable[str]) -> None:
     """Raises ``DemoError`` where the programs of a product are not installed."""
     for product in products:
         if not metadata.entry_points(group=COMMANDS, name=product):
-            raise DemoError(f"there is no command {product}, whose programs run here; install the whole package")
+            raise DemoError(f"command {product} is not installed, and its programs run here; install the whole package")
 
 
 class DemoProcess:

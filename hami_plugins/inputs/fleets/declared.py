@@ -170,7 +170,7 @@ def _group(entry: Field) -> NodeGroup:
     shape = _shape(entry)
     advertise = entry.amounts("advertise")
     if fractional := sorted(key for key, amount in advertise.items() if amount % NANO):
-        raise entry.fault("extended resources come in whole numbers", "advertise", fractional[0])
+        raise entry.fault("extended resources are whole numbers", "advertise", fractional[0])
     agents = entry.text("agents", Dialect.HAMI)
     if agents not in _AGENTS:
         raise entry.fault(f"{agents[:40]!r} is none of {', '.join(_AGENTS)}", "agents")

@@ -151,7 +151,7 @@ def _member(document: Document, at: int, item: object, kind: str, version: str) 
 def _word(document: Document, key: str) -> str:
     value = document.raw.get(key)
     if value is None or value == "":
-        raise document.fault((), f"no {key}, so this is no Kubernetes object")
+        raise document.fault((), f"no {key}, so this is not a Kubernetes object")
     if not isinstance(value, str):
         raise document.fault((key,), "has to be text")
     return value

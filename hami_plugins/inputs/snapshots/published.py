@@ -216,7 +216,7 @@ class Published:
                 ("Names of resources", self.resources),
                 ("Keys of labels, annotations and taints", self.keys),
                 ("Domains in front of other keys and resources", self.domains),
-                ("Models and makers of devices", self.models),
+                ("Models and vendors of devices", self.models),
                 ("States, operators and effects", _texts(STATES)),
                 ("Modes, policies and kinds of devices", _texts(VOCABULARY)),
                 ("Members of documents in annotations", _texts(MEMBERS)),

@@ -88,7 +88,7 @@ def _tasks(spec: Field) -> Iterator[_Task]:
         if _DNS_LABEL.fullmatch(name) is None:
             raise field.fault(f"{name[:80]!r} cannot be part of a pod's name; use a-z, 0-9 and -", "name")
         if name in seen:
-            raise field.fault(f"another task is called {name!r}, too", "name")
+            raise field.fault(f"another task is also called {name!r}", "name")
         seen.add(name)
         replicas = field.count("replicas", 1, most=MAX_PODS)
         min_available = field.count("minAvailable", _partitions(field) or replicas)

@@ -215,7 +215,7 @@ def test_what_is_missing_is_said(api: KubeClient) -> None:
 
 
 def test_an_address_that_is_none_is_not_waited_for(api: KubeClient) -> None:
-    with pytest.raises(ConfigError, match=r"nonsense: no address of a server; write http://NAME\.NAMESPACE\.svc:PORT"):
+    with pytest.raises(ConfigError, match=r"nonsense: not a server address; write http://NAME\.NAMESPACE\.svc:PORT"):
         verdict(api, settings(), allocator="nonsense", nodes=False)
 
 

@@ -58,7 +58,7 @@ def test_without_an_agent_to_start_the_rest_is_shown_and_the_reason_is_told(
     assert said.code == 2
     assert said.out.endswith("hami-plugins plan --fleet mixed -f YOUR.yaml\n")
     assert (tmp_path / "x.html").exists()
-    assert "there is no command no-such-agent" in said.err
+    assert "command no-such-agent is not installed" in said.err
     assert "--no-live" in said.err
 
 

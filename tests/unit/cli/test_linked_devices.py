@@ -168,7 +168,7 @@ def test_the_old_name_is_not_offered_by_todays_plugin(type_in: Type, tmp_path: P
     assert said.code == 1
     assert f"Insufficient {LEGACY_DEVICES}" in said.out
     old = written(tmp_path / "old.yaml", a_pod("old", aws_neurondevice=16))
-    assert "AWS's plugin offers this name no more" in type_in("vet", "-f", old).out
+    assert "AWS's plugin no longer offers this name" in type_in("vet", "-f", old).out
     offering = a_node("n")
     offering["status"]["allocatable"] |= {LEGACY_DEVICES: "16"}  # type: ignore[index]
     assert type_in("vet", "-f", old, "--snapshot", written(tmp_path / "offering.yaml", offering)).code == 0

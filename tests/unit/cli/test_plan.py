@@ -165,7 +165,7 @@ def test_the_page_is_named_as_a_link_and_no_folder_is_made_for_it(type_in: Type,
     assert f"page: {html.as_uri()}" in type_in("plan", "-f", job, "--fleet", "t4x1", "--html", html).err
     said = type_in("plan", "-f", job, "--fleet", "t4x1", "--html", tmp_path / "new" / "plan.html")
     assert (said.code, said.out) == (2, "")
-    assert f"there is no folder {tmp_path / 'new'}" in said.err
+    assert f"folder {tmp_path / 'new'} does not exist" in said.err
     assert not (tmp_path / "new").exists()
 
 
@@ -259,7 +259,7 @@ def test_a_bad_manifest_is_named_with_its_place(type_in: Type, manifest: str, co
 @pytest.mark.parametrize(
     ("dump", "complaint"),
     [
-        pytest.param(b'{"kind": "List", "items": []}', "there is no node in it", id="empty"),
+        pytest.param(b'{"kind": "List", "items": []}', "it has no nodes", id="empty"),
         pytest.param(b"\xff\xfe", "neither JSON nor UTF-8", id="binary"),
         pytest.param(b"\x1f\x8bnope", "broken gzip", id="gzip"),
         pytest.param(b'{"items": [', "breaks off after 11 bytes", id="cut off"),

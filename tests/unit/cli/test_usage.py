@@ -107,7 +107,7 @@ def test_the_page_of_a_plan_shows_it(type_in: Type, dump: Path, used: Path, tmp_
 
 def test_usage_without_a_page_is_refused(type_in: Type, dump: Path, used: Path) -> None:
     said = type_in("plan", "-f", "-", "--snapshot", dump, "--usage", used, stdin=FITS)
-    assert (said.code, said.err) == (2, "error: --usage is shown on the page; give --html FILE, too\n")
+    assert (said.code, said.err) == (2, "error: --usage is shown on the page; also give --html FILE\n")
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ LESS = LessOf(
         (Tolerated(taint=UNSCHEDULABLE), "once the node is no longer cordoned"),
         (
             Tolerated(taint=Taint("node.kubernetes.io/not-ready", "", "NoExecute")),
-            "once the node is rid of node.kubernetes.io/not-ready",
+            "once the taint node.kubernetes.io/not-ready is removed",
         ),
         (
             RaisedQuota(kind=ChangeKind.QUOTA_MEMORY, resource=MEMORY, left=1_000, needed=6_000, vendor=ACME),

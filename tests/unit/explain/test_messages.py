@@ -266,7 +266,7 @@ def test_a_resource_that_no_node_has_is_said_with_its_present_name() -> None:
     asked = NodeConstraints(requests=(("aws.amazon.com/neurondevice", 16 * NANO),))
     assert said(wanting(a_request(), constraints=asked), [ONE]) == (
         "1 of 1 node: aws.amazon.com/neurondevice: asked 16; there is none "
-        "(AWS's plugin offers this name no more; write aws.amazon.com/neuron)"
+        "(AWS's plugin no longer offers this name; write aws.amazon.com/neuron)"
     )
     asked = NodeConstraints(requests=(("a.com/thing", NANO),))
     assert said(wanting(a_request(), constraints=asked), [ONE]) == "1 of 1 node: a.com/thing: asked 1; there is none"

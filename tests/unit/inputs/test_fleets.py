@@ -309,7 +309,7 @@ def test_what_cannot_be_added_is_refused(words: str, why: str) -> None:
         ({"unhealthy": [8]}, "nodes[0].unhealthy[0]: has to be the number of a device, 0 to 7"),
         ({"unhealthy": [True]}, "nodes[0].unhealthy[0]: has to be the number of a device"),
         ({"unhealthy": 3}, "nodes[0].unhealthy: has to be a list"),
-        ({"advertise": {"a/b": 0.5}}, 'nodes[0].advertise["a/b"]: extended resources come in whole numbers'),
+        ({"advertise": {"a/b": 0.5}}, 'nodes[0].advertise["a/b"]: extended resources are whole numbers'),
         ({"advertise": {"a/b": "x"}}, 'nodes[0].advertise["a/b"]: not a quantity'),
         ({"taints": [{"key": "a"}]}, "nodes[0].taints[0]: effect has to be"),
         ({"taints": [{"kay": "a"}]}, "nodes[0].taints[0].kay: means nothing here"),

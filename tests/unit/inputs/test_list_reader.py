@@ -231,7 +231,7 @@ def test_device_objects_that_fit_no_node_are_told() -> None:
     twice, unnamed, unknown = said(found)
     assert "listed twice" in twice
     assert "the name of a node" in unnamed
-    assert unknown == "device n9: is published of a node that the listing does not have"
+    assert unknown == "device n9: is published for a node that the listing does not have"
 
 
 def test_a_device_object_that_cannot_be_read_is_a_problem_of_its_node() -> None:

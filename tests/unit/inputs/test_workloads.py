@@ -343,7 +343,7 @@ def test_queues_and_quotas_come_out_as_values() -> None:
         (a_pod(name=""), "metadata.name is missing"),
         (a_vcjob(), "a job needs tasks"),
         (a_vcjob({"name": "A_b"}), "spec.tasks[0].name: 'A_b' cannot be part of a pod's name"),
-        (a_vcjob({"name": "a"}, {"name": "a"}), "spec.tasks[1].name: another task is called 'a', too"),
+        (a_vcjob({"name": "a"}, {"name": "a"}), "spec.tasks[1].name: another task is also called 'a'"),
         (a_vcjob({"replicas": 1, "minAvailable": 2}), "spec.tasks[0].minAvailable: 2 is more than the task's 1"),
         (a_vcjob({"replicas": 2}, minAvailable=3), "spec.minAvailable: 3 is more than the 2 replicas"),
         (a_vcjob({"replicas": 60_000}, {"replicas": 60_000}), "spec.tasks: 120000 pods are more than 100000"),

@@ -220,7 +220,7 @@ class TestGangs:
     def test_a_group_that_nobody_has_made_keeps_its_pods_waiting(self) -> None:
         (plan,) = planned([a_node()], a_pod(group="nobody"))
         assert plan.stage is Stage.GATE
-        assert plan.why.startswith("it names the PodGroup default/nobody, which nobody has made; make it, or drop ")
+        assert plan.why.startswith("it names the PodGroup default/nobody, which does not exist; create it, or drop ")
 
     def test_gangs_of_other_schedulers_are_all_or_nothing_too(self) -> None:
         group = {**a_group(least=2), "apiVersion": "scheduling.x-k8s.io/v1alpha1"}
@@ -364,7 +364,7 @@ class TestQueues:
         assert (hold.queue, hold.asked[GPU]) == ("shut", NANO)
         jobs = planned(cluster, a_job(queue="shut"), a_job("k", queue="parent"))
         assert set(stages(jobs).values()) == {Stage.ADMISSION}
-        assert the("k-default0-0", jobs).why.endswith("and jobs go into queues without, as child")
+        assert the("k-default0-0", jobs).why.endswith("and jobs go into queues without children, as child")
 
     @pytest.mark.parametrize(
         ("rules", "stage"),
@@ -480,7 +480,7 @@ class TestQuotas:
         (plan,) = planned([a_node(), self.quota(pods="1"), best_effort], a_pod("a"))
         assert plan.stage is Stage.PLACED
         (note,) = plan.notes
-        assert note == "ResourceQuota q holds the pods of its scopes alone; whether it holds this one is not looked at"
+        assert note == "ResourceQuota q limits only the pods of its scopes; whether it limits this one is not checked"
         plans = planned([a_node(), best_effort, self.quota(pods="1")], a_pod("a"), a_pod("b"))
         assert sorted(stages(plans).values()) == [Stage.PLACED, Stage.QUOTA]
 

@@ -415,7 +415,7 @@ def test_several_neuron_devices_of_volcano_are_chosen_where_our_server_is_instal
     ("taint", "fix"),
     [
         ({"key": "dedicated", "value": "cards"}, "it fits with a toleration of the taint dedicated: cards"),
-        ({"key": "node.kubernetes.io/unreachable"}, "it fits once the node is rid of node.kubernetes.io/unreachable"),
+        ({"key": "node.kubernetes.io/unreachable"}, "it fits once the taint node.kubernetes.io/unreachable is removed"),
     ],
 )
 def test_a_taint_that_is_all_that_keeps_a_pod_away_is_named(taint: dict[str, str], fix: str) -> None:

@@ -94,7 +94,7 @@ def test_what_is_not_there_is_named_with_what_would_do(run: Run, kubeconfig: str
     code, said = run("conf", "--live", "-n", "elsewhere", "--kubeconfig", kubeconfig)
     assert code == Exit.UNABLE
     assert said == (
-        "error: ConfigMap elsewhere/volcano-scheduler-configmap: there is none; say with -n where Volcano runs, or "
+        "error: ConfigMap elsewhere/volcano-scheduler-configmap: not found; give Volcano's namespace with -n, or "
         "give the file with --check FILE\n"
     )
     none = tmp_path / "none.yaml"
@@ -104,7 +104,7 @@ def test_what_is_not_there_is_named_with_what_would_do(run: Run, kubeconfig: str
     code, said = run("verify", "allocator:9396")
     assert (code, said) == (
         Exit.UNABLE,
-        "error: allocator:9396: no address of a server; write http://NAME.NAMESPACE.svc:PORT\n",
+        "error: allocator:9396: not a server address; write http://NAME.NAMESPACE.svc:PORT\n",
     )
 
 
