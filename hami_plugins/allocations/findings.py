@@ -90,7 +90,7 @@ def all_particular(unlocated: Iterable[Unlocated]) -> bool:
 def wanting(pod: Pod, record: PodRecord, registry: Registry) -> tuple[str, ...]:
     """The containers that ask for devices and hold none. Init containers may use what an application has later.
 
-    Devices that only the node can tell are held, too.
+    Devices that only the node can name are held as well.
     """
     told = {each.share.vendor for each in record.unlocated}
     return tuple(

@@ -53,7 +53,7 @@ class CacheState:
         return bare.problems
 
     def forget_node(self, name: NodeName) -> None:
-        """The node is gone. Pods that hold something there do so until they are gone, too."""
+        """The node is gone. Pods that hold something there do so until they are gone as well."""
         self.changes += self._node(name).see(None)
         self._tidy(name)
 

@@ -76,7 +76,7 @@ class Bindings:
     def _intake(self, binding: BindingRequest) -> PodInfo | Answer:
         """What the pod asks for, or the answer where that does not matter or cannot be found out.
 
-        A Binding without a UID may be for a pod that was made again under its name: that one is read, too.
+        A Binding without a UID may be for a pod that was made again under its name: that one is read as well.
         """
         seen = self.books.seen(binding.namespace, binding.name)
         if seen is None or binding.uid != seen.uid:

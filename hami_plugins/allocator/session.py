@@ -93,7 +93,7 @@ class LeaderSession:
 
     @property
     def ready(self) -> bool:
-        """Whether nodes and pods are all known, and what becomes of them, too."""
+        """Whether nodes, pods and their outcomes are all known."""
         return not self.check()
 
     def check(self) -> str:

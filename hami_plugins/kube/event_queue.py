@@ -15,7 +15,7 @@ EventType = Literal["Normal", "Warning"]
 class ObjectRef(NamedTuple):
     """What an event is about; ``namespace`` is empty for cluster-wide objects.
 
-    The kubelet gives a node's name as its UID, and ``kubectl describe node`` looks for that one, too.
+    The kubelet gives a node's name as its UID, and ``kubectl describe node`` looks for that one as well.
     """
 
     kind: str

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 
 def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Whole lines without their end, empty ones left out. What stands after the last end of line is no line.
+    """Whole lines without their end, empty ones left out. Text after the last end of line is not a line.
 
     Pieces of a long line are put together once, however many they are.
     """

@@ -88,7 +88,7 @@ class Transport:
         """The answer, read or still to be ``streamed``; its connection is free after the block.
 
         ``seconds`` bounds each wait for the server. Raises ``UnreachableError`` where nothing could be sent, and
-        ``KubeError`` where the connection tears, inside of the block, too.
+        ``KubeError`` where the connection tears, also inside of the block.
         """
         headers = {"Accept": "application/json", **request.headers, **self._authorization(request)}
         manager = self._watches if streamed else self._requests

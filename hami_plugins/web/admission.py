@@ -18,7 +18,7 @@ from hami_plugins.web.documents import MAX_BODY, DocumentMetrics, Reply, documen
 from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Denied, decode, encode
 
 Handler = Callable[[AdmissionRequest], Answer]
-"""What is said to a request. An ``AdmissionDeniedError`` is a refusal, too."""
+"""The answer to a request. An ``AdmissionDeniedError`` is a refusal as well."""
 
 _BAD_REQUEST: Final = 400
 

@@ -36,7 +36,7 @@ class JoinedWrites:
         self._held.append(data)
 
     def close(self) -> None:
-        """See ``asyncio.BaseTransport``. What the client has not read some seconds later is lost."""
+        """See ``asyncio.BaseTransport``. Bytes that the client has not read some seconds later are lost."""
         if self._transport.is_closing():
             return
         self._send()

@@ -149,7 +149,7 @@ class _Server(uvicorn.Server):
         self._ending: asyncio.Event | None = None
 
     def end(self) -> None:
-        """Lets it shut down; from any thread, and before it has begun, too."""
+        """Lets it shut down; from any thread, and also before it has begun."""
         self.should_exit = True
         loop, ending = self._loop, self._ending
         if loop is not None and ending is not None and not loop.is_closed():

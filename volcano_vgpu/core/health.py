@@ -33,7 +33,7 @@ class XidFilter:
 
     @classmethod
     def of(cls, disabled: str, enabled: str) -> XidFilter:
-        """The filter of the two settings: ``all``, ``xids`` or a list of numbers; what is no number is passed over."""
+        """The filter of the two settings: ``all``, ``xids`` or a list of numbers; other text is skipped."""
         off, on = _listed(disabled), _listed(enabled)
         return cls(None if off is None else off | APPLICATIONS, on)
 

@@ -1,4 +1,4 @@
-"""Why a container is not served: a value with a code for metrics and a message for the operator."""
+"""Refusals of containers: a value with a code for metrics and a message for the operator."""
 
 from __future__ import annotations
 

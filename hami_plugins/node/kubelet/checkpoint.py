@@ -1,7 +1,7 @@
 """The kubelet's own record of device allocations, ``kubelet_internal_checkpoint``.
 
 An internal file, but the only place on a node that says for which container of which pod a plugin was asked: each entry
-holds the answer that the plugin gave (``trials.md`` K10, seen on 1.34). What cannot be read is an error, never a guess.
+holds the answer that the plugin gave (``trials.md`` K10, seen on 1.34). Unreadable content is an error, never a guess.
 """
 
 from __future__ import annotations
