@@ -111,12 +111,14 @@ def patch(
     from neuron_topology.commands.patch import PatchOptions, run
 
     source = _source(snapshot, None, context, kubeconfig)
-    wishes = _wishes(tier, tier_mode, restarts, duration)
+    defaults = _defaults(tier, tier_mode, restarts, duration)
     if order or source.named:
         network = hypernodes.network(hypernodes.HyperNodesOptions(source=source), ordered=order)
         ranked = network.node_order if order else ()
-        wishes = replace(wishes, known=network.tiers, rooms=network.rooms, node_order=ranked)
-    given = PatchOptions(files=tuple(files or ()), recursive=recursive, wishes=wishes, form=Form(output), check=check)
+        defaults = replace(defaults, known=network.tiers, rooms=network.rooms, node_order=ranked)
+    given = PatchOptions(
+        files=tuple(files or ()), recursive=recursive, defaults=defaults, form=Form(output), check=check
+    )
     raise typer.Exit(run(given))
 
 
@@ -279,7 +281,7 @@ def submit(
         queue=queue,
         namespace=namespace or "default",
         options=_pairs(cfg or []),
-        wishes=_wishes(tier, tier_mode, restarts, duration),
+        defaults=_defaults(tier, tier_mode, restarts, duration),
         dry_run=dry_run,
         force=force,
         source=_source(snapshot, None, context, kubeconfig),
@@ -326,7 +328,7 @@ def _source(
     return ClusterSource(snapshots=tuple(snapshot or ()), fleet=fleet, context=context, kubeconfig=kubeconfig)
 
 
-def _wishes(tier: str, mode: NetworkMode, restarts: int | None, duration: str) -> JobDefaults:
+def _defaults(tier: str, mode: NetworkMode, restarts: int | None, duration: str) -> JobDefaults:
     from neuron_topology.core import capacity_block_end
     from neuron_topology.core.hypernodes import tiers
     from neuron_topology.core.jobs.patch import JobDefaults

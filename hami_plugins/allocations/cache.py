@@ -82,14 +82,14 @@ class AllocationCache(CacheState):
         return why_not(DecisionRequest(_devices_only(intake), intake.policy), [(entry, refusal)], self._registry)
 
     def reserve(
-        self, node: NodeName, intake: PodInfo, now: float, *, wish: PodDemand | None = None, job: str = ""
+        self, node: NodeName, intake: PodInfo, now: float, *, preferred: PodDemand | None = None, job: str = ""
     ) -> PodAllocation | Declined:
         """Hold what the pod would get on the node, instead of any reservation that it has elsewhere.
 
-        Asked again for the same node, the pod keeps what it has there, if that is still right. With a ``wish`` the node
-        is asked that in its name; it has to be a narrower demand for the same. ``job`` as in ``Assumption``.
+        Asked again for the same node, the pod keeps what it has there, if that is still right. With ``preferred`` the
+        node is asked that in its name; it has to be a narrower demand for the same. ``job`` as in ``Assumption``.
         """
-        return self._allocate(node, intake, now, wish=wish, job=job, answered=False, dry=False)
+        return self._allocate(node, intake, now, preferred=preferred, job=job, answered=False, dry=False)
 
     def release(self, uid: PodUid) -> bool:
         """Give up a pod's reservation, and say whether there was one.
@@ -129,14 +129,14 @@ class AllocationCache(CacheState):
         *,
         carried: Mapping[str, str] | None = None,
         dry: bool = False,
-        wish: PodDemand | None = None,
+        preferred: PodDemand | None = None,
     ) -> PodAllocation | Declined:
         """The answer to a Binding: what is reserved there, else what ``carried`` annotations name if that is right,
         else the pod is placed on that node anew. It is refused only if the node cannot hold it at all.
 
-        A ``dry`` run gets the same answer, and nothing is kept of it. ``wish`` as in ``reserve``.
+        A ``dry`` run gets the same answer, and nothing is kept of it. ``preferred`` as in ``reserve``.
         """
-        return self._allocate(node, intake, now, carried=carried, wish=wish, answered=True, dry=dry)
+        return self._allocate(node, intake, now, carried=carried, preferred=preferred, answered=True, dry=dry)
 
     def annotations(self, allocated: PodAllocation, pod: Pod, *, now_ns: int) -> dict[str, str]:
         """What is to be written on the pod for an allocation of this cache, in its scheduler's words.
@@ -155,7 +155,7 @@ class AllocationCache(CacheState):
         now: float,
         *,
         carried: Mapping[str, str] | None = None,
-        wish: PodDemand | None,
+        preferred: PodDemand | None,
         job: str = "",
         answered: bool,
         dry: bool,
@@ -168,7 +168,7 @@ class AllocationCache(CacheState):
         if not demand.devices.wants_devices:
             nothing = tuple(ContainerAllocation(container.kind) for container in pod.containers)
             return PodAllocation(uid=pod.uid, node=node, containers=nothing, source=AllocationSource.NOTHING)
-        found = self._chosen(node, intake, demand, carried, wish or demand)
+        found = self._chosen(node, intake, demand, carried, preferred or demand)
         if isinstance(found, Declined) or dry:
             return found
         held = self._assumed.get(pod.uid, {})
@@ -203,7 +203,12 @@ class AllocationCache(CacheState):
         return None
 
     def _chosen(
-        self, node: NodeName, intake: PodInfo, demand: PodDemand, carried: Mapping[str, str] | None, wish: PodDemand
+        self,
+        node: NodeName,
+        intake: PodInfo,
+        demand: PodDemand,
+        carried: Mapping[str, str] | None,
+        preferred: PodDemand,
     ) -> PodAllocation | Declined:
         """Reserved, else carried, else placed anew, else refused."""
         uid = intake.pod.uid
@@ -220,7 +225,7 @@ class AllocationCache(CacheState):
             allocations = self._records.record(replace(intake.pod, annotations=carried))[0].allocations
             if self.decider.accepts(entry, demand, intake.policy, allocations):
                 return PodAllocation(uid=uid, node=node, containers=allocations, source=AllocationSource.CARRIED)
-        answer = self.decider.answer(entry, wish, intake.policy)
+        answer = self.decider.answer(entry, preferred, intake.policy)
         if not isinstance(answer, Fit):
             return self._refused(entry, intake, answer)
         allocations = allocated(entry, answer, demand.devices, self._registry)

@@ -32,12 +32,12 @@ class AllocationPlanner:
         del node, intake, cache
         return ""
 
-    def obstacle(self, intake: PodInfo, cache: AllocationCache) -> str:
+    def blocking_reason(self, intake: PodInfo, cache: AllocationCache) -> str:
         """Why it is of no use to place the pod anywhere now."""
         del intake, cache
         return ""
 
-    def wish(self, node: NodeName, intake: PodInfo, cache: AllocationCache) -> PodDemand | None:
+    def preferred(self, node: NodeName, intake: PodInfo, cache: AllocationCache) -> PodDemand | None:
         """What is to be asked of the node in the pod's name, where that is more than the pod says itself."""
         del node, intake, cache
         return None

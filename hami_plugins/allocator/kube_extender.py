@@ -63,8 +63,8 @@ class SchedulerExtender:
         except WireError as error:
             self.metrics.answered("filter", "unreadable")
             return scheduler_extender.filter_error(str(error))
-        if obstacle := self.books.obstacle(intake):
-            refused = dict.fromkeys(call.names, obstacle)
+        if blocking_reason := self.books.blocking_reason(intake):
+            refused = dict.fromkeys(call.names, blocking_reason)
         else:
             wants = intake.demand.devices.wants_devices
             refused = self.books.refusals(call.names, intake) if wants else {}
@@ -81,7 +81,7 @@ class SchedulerExtender:
             if self._heard.first("prioritize"):  # the words of the error are the caller's
                 _log.warning("call_unreadable", verb="prioritize", error=str(error))
             return scheduler_extender.prioritize_reply((), {})
-        scores = {} if self.books.obstacle(intake) else self.books.scores(call.names, intake)
+        scores = {} if self.books.blocking_reason(intake) else self.books.scores(call.names, intake)
         self.metrics.answered("prioritize", "ranked")
         return scheduler_extender.prioritize_reply(call.names, scores)
 
@@ -106,8 +106,8 @@ class SchedulerExtender:
             return f"{name} is bound, or asks for no {self.books.product.word} devices: its scheduler has to bind it"
         if self.create is None:
             return "this server does not bind pods (its setting binds is false); take bindVerb out of the extender"
-        if obstacle := self.books.obstacle(intake):
-            return obstacle
+        if blocking_reason := self.books.blocking_reason(intake):
+            return blocking_reason
         with self._alone(call.uid) as alone:
             if not alone:
                 return f"pod {call.namespace}/{call.name} is being bound already: an earlier call waits for its answer"

@@ -250,9 +250,9 @@ class LockedAllocationCache:
         """What a pod asks for. Raises ``WireError`` where it cannot be read."""
         return take_in(objects.pod(raw), self._registry, self.product.rules)
 
-    def obstacle(self, intake: PodInfo) -> str:
+    def blocking_reason(self, intake: PodInfo) -> str:
         """Why a pod gets no cards whatever is free; empty where nothing is in its way."""
-        return intake.refusal or self.product.obstacle(intake.pod)
+        return intake.refusal or self.product.blocking_reason(intake.pod)
 
     def answer(self, node: NodeName, intake: PodInfo) -> str:
         """Why the node's cards cannot hold the pod, with numbers; empty where they can.
@@ -293,8 +293,8 @@ class LockedAllocationCache:
         with self._lock:
             if why := self._planner.objection(node, intake, self._cache):
                 return Declined(uid=intake.pod.uid, node=node, code=DeclineCode.NODE, text=f"node {node}: {why}")
-            wish = self._planner.wish(node, intake, self._cache)
-            return self._cache.reserve(node, intake, self._clock(), wish=wish, job=job)
+            preferred = self._planner.preferred(node, intake, self._cache)
+            return self._cache.reserve(node, intake, self._clock(), preferred=preferred, job=job)
 
     def release(self, uid: PodUid) -> bool:
         """See ``AllocationCache``."""
@@ -308,8 +308,8 @@ class LockedAllocationCache:
         with self._lock:
             if why := self._planner.objection(node, intake, self._cache):
                 return Declined(uid=intake.pod.uid, node=node, code=DeclineCode.NODE, text=f"node {node}: {why}")
-            wish = self._planner.wish(node, intake, self._cache)
-            found = self._cache.allocate(node, intake, self._clock(), carried=carried, dry=dry, wish=wish)
+            preferred = self._planner.preferred(node, intake, self._cache)
+            found = self._cache.allocate(node, intake, self._clock(), carried=carried, dry=dry, preferred=preferred)
             if isinstance(found, Declined):
                 return found
             if found.source is AllocationSource.NOTHING:
@@ -378,7 +378,7 @@ class LockedAllocationCache:
         why = self._planner.objection(node, intake, self._cache)
         if not why and not isinstance(answer, Fit):
             return self._reason(node, intake, answer, told)
-        why = why or self._planner.obstacle(intake, self._cache)
+        why = why or self._planner.blocking_reason(intake, self._cache)
         return f"{self.product.word}: {why}" if why else ""
 
     def _reason(self, node: NodeName, intake: PodInfo, refusal: Refusal, told: dict[NodeState, str] | None) -> str:

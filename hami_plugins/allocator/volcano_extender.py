@@ -58,11 +58,11 @@ class Extender:
         """Whether a node can hold a pod."""
         try:
             call = volcano_extender.predicate(body)
-            intake, obstacle = self._remembered(call.task)
+            intake, blocking_reason = self._remembered(call.task)
         except WireError as error:
             self._metrics.answered("predicate", "unreadable")
             return volcano_extender.predicate_reply(str(error), code=volcano_extender.ERROR)
-        reason = obstacle or self._books.answer(call.node, intake)
+        reason = blocking_reason or self._books.answer(call.node, intake)
         self._metrics.answered("predicate", "refused" if reason else "fits")
         return volcano_extender.predicate_reply(reason)
 
@@ -96,11 +96,11 @@ class Extender:
 
     def _reserve(self, task: Task) -> tuple[str, str]:
         try:
-            intake, obstacle = self._waiting(task)
+            intake, blocking_reason = self._waiting(task)
         except KubeError as error:
             return "unknown", f"pod {task.namespace}/{task.name} is not known yet: {error}"
-        if obstacle:
-            return "refused", obstacle
+        if blocking_reason:
+            return "refused", blocking_reason
         if intake is None:
             return "nothing", ""
         found = self._books.reserve(NodeName(task.node), intake, job=task.job)
@@ -122,7 +122,7 @@ class Extender:
             intake, fault = seen.intake, seen.fault
         else:
             intake, fault = self._read_now(task), ""
-        return intake, fault if intake is None else self._books.obstacle(intake)
+        return intake, fault if intake is None else self._books.blocking_reason(intake)
 
     def _read_now(self, task: Task) -> PodInfo | None:
         raw = self._read(task.namespace, task.name)
@@ -139,4 +139,4 @@ class Extender:
     def _of_task(self, task: Task) -> tuple[PodInfo, str]:
         """What the pod asks for, as the scheduler has it: its watch may be ahead of ours. And what is in its way."""
         intake = intake_of(task.pod, self._books.intake)
-        return intake, self._books.obstacle(intake)
+        return intake, self._books.blocking_reason(intake)

@@ -65,7 +65,7 @@ def _plan_and_live(html: str, settings: Settings, registry: Registry, seconds: C
 
     page, before = _beside(html, "live"), _beside(html, "alone")
     with Ending() as ending, ExitStack() as stack:
-        cluster, obstacle = _staged(stack, ending)
+        cluster, blocking_reason = _staged(stack, ending)
         _plan(html, settings, registry)
         ending.check()
         _carry(settings, registry)
@@ -77,10 +77,10 @@ def _plan_and_live(html: str, settings: Settings, registry: Registry, seconds: C
                 "temporary directory."
             )
             DemoScript(cluster, registry, seconds).tell(page, before)
-    if obstacle is not None:
+    if blocking_reason is not None:
         _pages(html)
         sys.stdout.flush()
-        raise obstacle
+        raise blocking_reason
     output.line(f"{seconds():5.1f} s  agents, server and cluster have ended; nothing is left")
     output.line()
     _pages(html, page, before)

@@ -85,8 +85,8 @@ class RequestBounds:
                 continue
             slots, memory, cores, _ = usage[at]
             if memory > most_memory or cores > most_cores or slots > most_slots:
-                lack = (slots - most_slots, memory - most_memory, cores - most_cores)
-                yield at, DeviceShortage(*(max(part, 0) for part in lack))
+                shortage = (slots - most_slots, memory - most_memory, cores - most_cores)
+                yield at, DeviceShortage(*(max(part, 0) for part in shortage))
 
     def most_memory(self, entry: NodeEntry) -> int:
         """The most MiB that each of the requested devices of a node could give; -1 when there are too few devices."""

@@ -76,13 +76,13 @@ class EnqueueSuggestions:
         Each has been planned under the same gate, on the cluster as the plan leaves it.
         """
         unit = self._units.get(pod.unit)
-        if pod.hold is None or not pod.hold.lacks or unit is None:
+        if pod.hold is None or not pod.hold.shortages or unit is None:
             return ()
         standing = self._standing(unit)
-        lacks = self._gate.objections(pod.hold.queue, pod.hold.asked) if self._gate is not None else ()
+        shortages = self._gate.objections(pod.hold.queue, pod.hold.asked) if self._gate is not None else ()
         blockers = [_in_the_way(each) for each in self.holders(pod) if each.prospect is not BlockerVerdict.KEPT]
         found: dict[str, Freed] = {}
-        for proposal in enqueue.proposals(standing, lacks or pod.hold.lacks, blockers)[:MOST_TRIALS]:
+        for proposal in enqueue.proposals(standing, shortages or pod.hold.shortages, blockers)[:MOST_TRIALS]:
             kind = _kind(proposal)
             if len(found) >= limit or kind in found or any(_includes(proposal, each) for each in found.values()):
                 continue

@@ -94,8 +94,10 @@ def _held(snapshot: ClusterSnapshot, name: str, gate: EnqueueAdmission | None) -
     said = f"; its PodGroup {group.name} is {group.phase} in queue {group.queue}"
     if gate is None or group.min_resources is None:
         return said
-    lacks = gate.objections(group.queue, queues.plain(group.min_resources))
-    return "; ".join([f"{said}, not enqueued by Volcano: {lacks[0]}", *map(str, lacks[1:])]) if lacks else said
+    shortages = gate.objections(group.queue, queues.plain(group.min_resources))
+    return (
+        "; ".join([f"{said}, not enqueued by Volcano: {shortages[0]}", *map(str, shortages[1:])]) if shortages else said
+    )
 
 
 def _groups(known: Iterable[PodGroup], name: str) -> Iterator[PodGroup]:

@@ -244,7 +244,7 @@ def _numbers(entry: NodeEntry, positions: Sequence[int]) -> str:
 
 def _models(request: DeviceRequest, spec: VendorSpec) -> str:
     selector, keys = request.selector, spec.keys
-    wishes = [
+    defaults = [
         f"{verb} {', '.join(words) or 'nothing'} ({key})"
         for verb, words, key in (
             ("only", selector.use_models, keys.use_models),
@@ -253,7 +253,7 @@ def _models(request: DeviceRequest, spec: VendorSpec) -> str:
         )
         if words is not None
     ]
-    return " and ".join(wishes) or spec.title
+    return " and ".join(defaults) or spec.title
 
 
 def _ids(request: DeviceRequest, spec: VendorSpec) -> str:

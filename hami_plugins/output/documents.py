@@ -259,7 +259,7 @@ def _gate(answer: PodAnswer) -> schema.EnqueueDocument | None:
         return None
     return {
         "queue": hold.queue,
-        "lacks": [_lack(each) for each in hold.lacks],
+        "lacks": [_lack(each) for each in hold.shortages],
         "heldBy": [
             {
                 "name": each.name,
@@ -278,16 +278,16 @@ def _gate(answer: PodAnswer) -> schema.EnqueueDocument | None:
     }
 
 
-def _lack(lack: QueueShortage) -> schema.ShortageDocument:
+def _lack(shortage: QueueShortage) -> schema.ShortageDocument:
     return {
-        "resource": lack.resource,
-        "queue": lack.queue or None,
-        "byWeight": lack.by_weight,
-        "asked": shown(lack.resource, lack.asked),
-        "allocated": shown(lack.resource, lack.allocated),
-        "inqueue": shown(lack.resource, lack.inqueue),
-        "elastic": shown(lack.resource, lack.elastic),
-        "limit": shown(lack.resource, lack.limit),
+        "resource": shortage.resource,
+        "queue": shortage.queue or None,
+        "byWeight": shortage.by_weight,
+        "asked": shown(shortage.resource, shortage.asked),
+        "allocated": shown(shortage.resource, shortage.allocated),
+        "inqueue": shown(shortage.resource, shortage.inqueue),
+        "elastic": shown(shortage.resource, shortage.elastic),
+        "limit": shown(shortage.resource, shortage.limit),
     }
 
 

@@ -72,7 +72,7 @@ class _Part(NamedTuple):
 
     share: float
     takes: int
-    lack: QueueShortage
+    shortage: QueueShortage
     claim: PodGroupUsage
 
 
@@ -87,15 +87,15 @@ class Blockers:
 
     def of(self, hold: EnqueueBlock) -> tuple[Blocker, ...]:
         """Who takes what a gang lacks: those first that can never run, last those that run."""
-        known = self._found.get(hold.lacks)
+        known = self._found.get(hold.shortages)
         if known is None:
-            known = self._found[hold.lacks] = self._of(hold.lacks) if hold.lacks else ()
+            known = self._found[hold.shortages] = self._of(hold.shortages) if hold.shortages else ()
         return known
 
-    def _of(self, lacks: tuple[QueueShortage, ...]) -> tuple[Blocker, ...]:
-        found = list(self._kept(lacks))
+    def _of(self, shortages: tuple[QueueShortage, ...]) -> tuple[Blocker, ...]:
+        found = list(self._kept(shortages))
         for claims in (self._waiting, self._running):
-            parts = [part for claim in claims if (part := self._part(claim, lacks)) is not None]
+            parts = [part for claim in claims if (part := self._part(claim, shortages)) is not None]
             largest = nsmallest(MOST_LISTED, parts, key=lambda part: (-part.share, part.claim.group))
             found += [self._holder(part) for part in largest]
         order = list(BlockerVerdict)
@@ -131,37 +131,37 @@ class Blockers:
                 found.setdefault(f"{pod.namespace}/{group}", []).append(pod)
         return found
 
-    def _is_of(self, claim: PodGroupUsage, lack: QueueShortage) -> bool:
+    def _is_of(self, claim: PodGroupUsage, shortage: QueueShortage) -> bool:
         """Whether a group counts for the limit of which too little is left: its queue's, or one above that."""
-        if not lack.queue:
+        if not shortage.queue:
             return True
         name, seen = claim.queue, set[str]()
-        while name not in seen and name != lack.queue:
+        while name not in seen and name != shortage.queue:
             seen.add(name)
             queue = self._plan.standing.queues.get(name)
             name = "" if queue is None else queue.parent
-        return name == lack.queue
+        return name == shortage.queue
 
-    def _part(self, claim: PodGroupUsage, lacks: Sequence[QueueShortage]) -> _Part | None:
+    def _part(self, claim: PodGroupUsage, shortages: Sequence[QueueShortage]) -> _Part | None:
         """The resource of which a group takes the largest part; ``None`` when it takes of none."""
         parts = [
-            _Part(takes / max(lack.limit, 1), takes, lack, claim)
-            for lack in lacks
-            if (takes := claim.held.get(lack.resource, 0) + claim.waited_for.get(lack.resource, 0)) > 0
-            and self._is_of(claim, lack)
+            _Part(takes / max(shortage.limit, 1), takes, shortage, claim)
+            for shortage in shortages
+            if (takes := claim.held.get(shortage.resource, 0) + claim.waited_for.get(shortage.resource, 0)) > 0
+            and self._is_of(claim, shortage)
         ]
         return max(parts, key=lambda part: part.share, default=None)
 
     def _holder(self, part: _Part) -> Blocker:
-        claim, lack = part.claim, part.lack
+        claim, shortage = part.claim, part.shortage
         group = self._plan.standing.pod_groups.get(claim.group)
         members = self._members.get(claim.group, [])
         return Blocker(
             name=claim.group,
-            prospect=self._prospect(claim, group, members, lack),
-            resource=lack.resource,
+            prospect=self._prospect(claim, group, members, shortage),
+            resource=shortage.resource,
             takes=part.takes,
-            limit=lack.limit,
+            limit=shortage.limit,
             phase="" if group is None else group.phase,
             pods=tuple(pod.full_name for pod in members),
             age=self._age(group),
@@ -176,9 +176,9 @@ class Blockers:
         return None if now is None or made is None else max(now - made, 0)
 
     def _prospect(
-        self, claim: PodGroupUsage, group: PodGroup | None, members: Sequence[Pod], lack: QueueShortage
+        self, claim: PodGroupUsage, group: PodGroup | None, members: Sequence[Pod], shortage: QueueShortage
     ) -> BlockerVerdict:
-        if group is None or not claim.waited_for.get(lack.resource, 0):
+        if group is None or not claim.waited_for.get(shortage.resource, 0):
             return BlockerVerdict.RUNS
         known = self._prospects.get(claim.group)
         if known is None:
@@ -208,24 +208,30 @@ class Blockers:
         )
         alone = replace(self._empty, pod_groups={group.full_name: group})
         planner = self._planner
-        desk = PodEvaluator(planner.registry, planner.rules, planner.decider, now_ns=0, moment=planner.moment(alone))
-        turns = SchedulingCycle(desk, alone, (unit,))
+        evaluator = PodEvaluator(
+            planner.registry, planner.rules, planner.decider, now_ns=0, moment=planner.moment(alone)
+        )
+        turns = SchedulingCycle(evaluator, alone, (unit,))
         turns.take()
         fits = any(plan.stage is Stage.PLACED for plan in turns.plans)
         return BlockerVerdict.WAITS if fits else BlockerVerdict.NEVER
 
-    def _kept(self, lacks: Sequence[QueueShortage]) -> Iterator[Blocker]:
+    def _kept(self, shortages: Sequence[QueueShortage]) -> Iterator[Blocker]:
         """Queues that are guaranteed something of what a queue lacks."""
-        for lack in lacks:
-            queue = self._plan.standing.queues.get(lack.queue)
-            if queue is None or lack.by_weight or lack.limit >= queue.capability.get(lack.resource, lack.limit + 1):
+        for shortage in shortages:
+            queue = self._plan.standing.queues.get(shortage.queue)
+            if (
+                queue is None
+                or shortage.by_weight
+                or shortage.limit >= queue.capability.get(shortage.resource, shortage.limit + 1)
+            ):
                 continue
             for other in self._plan.standing.queues.values():
-                if other.name != queue.name and other.guarantee.get(lack.resource, 0) > 0:
+                if other.name != queue.name and other.guarantee.get(shortage.resource, 0) > 0:
                     yield Blocker(
                         name=other.name,
                         prospect=BlockerVerdict.KEPT,
-                        resource=lack.resource,
-                        takes=other.guarantee[lack.resource],
-                        limit=lack.limit,
+                        resource=shortage.resource,
+                        takes=other.guarantee[shortage.resource],
+                        limit=shortage.limit,
                     )

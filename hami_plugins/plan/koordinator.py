@@ -126,8 +126,8 @@ def _joint(text: str) -> str:
 
 
 def _partition(text: str) -> str:
-    wish = koordinator_hints.decode_partition(text)
-    return f"cards of one partition are wanted ({wish.policy}), and a plan does not look at partitions"
+    preferred = koordinator_hints.decode_partition(text)
+    return f"cards of one partition are wanted ({preferred.policy}), and a plan does not look at partitions"
 
 
 def _shares(plan: PodPlan) -> bool:

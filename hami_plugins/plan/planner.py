@@ -93,8 +93,8 @@ class Planner:
         ``progress`` gets 1 for each pod that is decided; members of a gang may be decided twice.
         """
         wanted = tuple(units)
-        desk = PodEvaluator(self.registry, self.rules, self.decider, now_ns=now_ns, moment=self.moment(snapshot))
-        turns = SchedulingCycle(desk, snapshot, wanted, progress)
+        evaluator = PodEvaluator(self.registry, self.rules, self.decider, now_ns=now_ns, moment=self.moment(snapshot))
+        turns = SchedulingCycle(evaluator, snapshot, wanted, progress)
         turns.take()
         told = differences(PlanContext(snapshot, turns.plans, wanted, self.registry), self.release, self.assigner)
         noted = [

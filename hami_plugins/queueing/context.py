@@ -85,8 +85,8 @@ class PlanContext:
     def _shares(self, plan: PodPlan) -> bool:
         """Whether a pod is held because others ask, too, and not because its own queue may not have more."""
         queue = self.snapshot.queues.get(plan.hold.queue) if plan.hold is not None else None
-        lacks = plan.hold.lacks if plan.hold is not None else ()
-        return queue is not None and any(lack.resource not in queue.capability for lack in lacks)
+        shortages = plan.hold.shortages if plan.hold is not None else ()
+        return queue is not None and any(shortage.resource not in queue.capability for shortage in shortages)
 
     @cached_property
     def starved(self) -> frozenset[str]:

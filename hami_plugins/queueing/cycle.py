@@ -56,7 +56,7 @@ class SchedulingCycle:
 
     def __init__(
         self,
-        desk: PodEvaluator,
+        evaluator: PodEvaluator,
         snapshot: ClusterSnapshot,
         units: Iterable[PlanUnit],
         progress: Callable[[int], None] | None = None,
@@ -64,10 +64,10 @@ class SchedulingCycle:
         self._progress = progress or (lambda _amount: None)
         self.snapshot = snapshot
         self.plans: list[PodPlan] = []
-        self._desk = desk
+        self._evaluator = evaluator
         self._jobs = [job_of(snapshot, at, unit) for at, unit in enumerate(units)]
         known = any(job.volcano for job in self._jobs)
-        self._gate: EnqueueAdmission | None = usage.gate_by(snapshot, desk.rules) if known else None
+        self._gate: EnqueueAdmission | None = usage.gate_by(snapshot, evaluator.rules) if known else None
         self._taken: dict[str, dict[str, int]] = {}
         self._taken_of_jobs: dict[str, dict[str, int]] = {}
         self._neighbours_matter = neighbours.matter(snapshot)
@@ -96,7 +96,7 @@ class SchedulingCycle:
         """What happens when the pods are created: webhooks, then quotas. Those that remain are the job's members."""
         created: list[JobMember] = []
         for member in job.members:
-            elsewhere = self._desk.left_alone(member.pod)
+            elsewhere = self._evaluator.left_alone(member.pod)
             if elsewhere:
                 self._emit(job, member, _Stop(Stage.ELSEWHERE, elsewhere))
                 continue
@@ -105,7 +105,7 @@ class SchedulingCycle:
                 continue
             read = self._read(job, member)
             if read.intake is not None and (read.intake.refusal or not read.intake.admission.allowed):
-                self.plans.append(self._desk.refused(self.snapshot, job.unit.name, read.intake))
+                self.plans.append(self._evaluator.refused(self.snapshot, job.unit.name, read.intake))
             elif self._within_quota(job, read):
                 created.append(read)
         job.members = deque(in_order(member for member in created if not member.pod.gated))
@@ -117,7 +117,7 @@ class SchedulingCycle:
         """The member as the webhook leaves it, where that is needed now; HAMi's own quota is looked at in its turn."""
         if not job.volcano and member.pod.namespace not in self.snapshot.quotas:
             return member
-        intake = self._desk.read(member.pod)
+        intake = self._evaluator.read(member.pod)
         return replace(member, intake=intake)
 
     def _within_quota(self, job: QueuedJob, member: JobMember) -> bool:
@@ -183,7 +183,7 @@ class SchedulingCycle:
                 stage, f"there is no queue {job.queue}; {typos.instead(job.queue, self.snapshot.queues)}", hold=hold
             )
         below = usage.below(self.snapshot.queues.values(), queue.name)
-        if below and (job.unit.made_late or usage.reads_parents(self._desk.rules)):
+        if below and (job.unit.made_late or usage.reads_parents(self._evaluator.rules)):
             why = f"queue {job.queue} has child queues, and jobs go into queues without children, as {below[0]}"
             return _Stop(stage, why, hold=hold)
         return None if queue.open else _Stop(stage, f"queue {job.queue} is closed; open it, or use another", hold=hold)
@@ -193,11 +193,11 @@ class SchedulingCycle:
         least = least_of(job)
         if least is None or self._gate is None:
             return None
-        lacks = self._gate.objections(job.queue, least)
-        if lacks:
-            said = "; ".join(f"{lack}{old_names.remark(lack.resource)}" for lack in lacks)
+        shortages = self._gate.objections(job.queue, least)
+        if shortages:
+            said = "; ".join(f"{shortage}{old_names.remark(shortage.resource)}" for shortage in shortages)
             why = f"not enqueued by Volcano: {said}"
-            return _Stop(Stage.GATE, why, queues.words(lacks), EnqueueBlock(job.queue, least, lacks))
+            return _Stop(Stage.GATE, why, queues.words(shortages), EnqueueBlock(job.queue, least, shortages))
         job.counts = without_gated(job, least)
         self._gate = self._gate.let_in(job.queue, job.counts)
         return None
@@ -280,8 +280,8 @@ class SchedulingCycle:
             plan = self._decide(job, member, trial.snapshot, trial.gate, trial.sets)
             trial.plans.append(plan)
             if isinstance(plan.decision, Placed):
-                trial.sets = self._desk.given(trial.sets, plan, plan.decision)
-                trial.used = self._desk.given(trial.used, plan, plan.decision)
+                trial.sets = self._evaluator.given(trial.sets, plan, plan.decision)
+                trial.used = self._evaluator.given(trial.used, plan, plan.decision)
                 trial.snapshot = assigned(trial.snapshot, plan.pod, plan.decision)
                 trial.gate = _given(trial.gate, job, plan.pod)
                 trial.holds = queues.plus(trial.holds, queues.requests_of(plan.pod))
@@ -298,7 +298,7 @@ class SchedulingCycle:
             plan = self._decide(job, member, self.snapshot, self._gate, job.sets)
             self.plans.append(plan)
             if isinstance(plan.decision, Placed):
-                job.sets = self._desk.given(job.sets, plan, plan.decision)
+                job.sets = self._evaluator.given(job.sets, plan, plan.decision)
                 self.snapshot = assigned(self.snapshot, plan.pod, plan.decision)
                 self._gate = _given(self._gate, job, plan.pod)
                 job.holds = queues.plus(job.holds, queues.requests_of(plan.pod))
@@ -326,25 +326,25 @@ class SchedulingCycle:
         self, job: QueuedJob, member: JobMember, snapshot: ClusterSnapshot, gate: EnqueueAdmission | None, sets: Sets
     ) -> PodPlan:
         if not job.volcano:
-            intake = self._desk.read_within_quota(snapshot, member.pod)
+            intake = self._evaluator.read_within_quota(snapshot, member.pod)
         else:
-            intake = member.intake or self._desk.read(member.pod)
+            intake = member.intake or self._evaluator.read(member.pod)
         if intake.refusal or not intake.admission.allowed:
-            return self._desk.refused(snapshot, job.unit.name, intake)
+            return self._evaluator.refused(snapshot, job.unit.name, intake)
         if job.volcano and gate is not None:
-            lacks = gate.overdrawn(job.queue, queues.requests_of(intake.pod))
-            if lacks:
-                why = f"its queue may hold no more: {'; '.join(map(str, lacks))}"
-                hold = EnqueueBlock(job.queue, queues.requests_of(intake.pod), lacks, inside=True)
-                return _stopped(job, intake, snapshot, _Stop(Stage.GATE, why, queues.words(lacks), hold))
+            shortages = gate.overdrawn(job.queue, queues.requests_of(intake.pod))
+            if shortages:
+                why = f"its queue may hold no more: {'; '.join(map(str, shortages))}"
+                hold = EnqueueBlock(job.queue, queues.requests_of(intake.pod), shortages, inside=True)
+                return _stopped(job, intake, snapshot, _Stop(Stage.GATE, why, queues.words(shortages), hold))
         demand = replace(intake.demand, devices=alike.wishing(intake.demand.devices, sets)) if sets else intake.demand
         intake = self._among_others(snapshot, replace(intake, demand=demand) if sets else intake)
-        return self._desk.decided(snapshot, job.unit.name, intake)
+        return self._evaluator.decided(snapshot, job.unit.name, intake)
 
     def _among_others(self, snapshot: ClusterSnapshot, intake: PodInfo) -> PodInfo:
         """What the pod asks, with the nodes that vendors and other pods keep it from."""
         pod = intake.pod
-        barred = self._desk.barred(self._noted, pod)
+        barred = self._evaluator.barred(self._noted, pod)
         if self._neighbours_matter or any(pod.neighbours):
             self._neighbours_matter = self._neighbours_matter or bool(pod.neighbours.apart)
             barred += neighbours.barred(snapshot, pod)
@@ -362,7 +362,7 @@ class SchedulingCycle:
     def _emit(self, job: QueuedJob, member: JobMember, stop: _Stop) -> None:
         """The plan of a member that does not come to a decision."""
         self._progress(1)
-        intake = member.intake or self._desk.read(member.pod)
+        intake = member.intake or self._evaluator.read(member.pod)
         self.plans.append(_stopped(job, intake, self.snapshot, stop))
 
 

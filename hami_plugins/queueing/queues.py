@@ -204,9 +204,9 @@ class EnqueueAdmission:
     ) -> tuple[QueueShortage, ...]:
         """What the first queue that has too little lacks: the queue itself, else those above it."""
         for account in self._line(queue):
-            lacks = tuple(_over(account, requests, with_waiting=with_waiting))
-            if lacks:
-                return lacks
+            shortages = tuple(_over(account, requests, with_waiting=with_waiting))
+            if shortages:
+                return shortages
         return ()
 
     def _judged(self, requests: Amounts) -> list[tuple[str, int]]:
@@ -260,12 +260,12 @@ def _grouped(resource: str, nano: int) -> str:
     return shown(resource, nano)
 
 
-def words(lacks: Sequence[QueueShortage]) -> str:
+def words(shortages: Sequence[QueueShortage]) -> str:
     """Volcano's event on the PodGroup because of one limit; it does not mention shares."""
-    first = lacks[0]
+    first = shortages[0]
     if first.by_weight:
         return ""
-    names = sorted(lack.resource for lack in lacks)
+    names = sorted(shortage.resource for shortage in shortages)
     if first.queue:
         return f"queue resource quota insufficient: {', '.join(f'insufficient {name}' for name in names)}"
     return f"resource in cluster is overused: {', '.join(f'overused {name}' for name in names)}"

@@ -149,7 +149,7 @@ def _outgrows_its_queue(case: PodContext) -> bool:
 
 def _has_no_queue(case: PodContext) -> bool:
     hold = case.plan.hold
-    return hold is not None and not hold.lacks and not case.unit.made_late
+    return hold is not None and not hold.shortages and not case.unit.made_late
 
 
 def _comes_behind_another(case: PodContext) -> bool:

@@ -56,13 +56,13 @@ class PlanUnit:
 class EnqueueBlock(NamedTuple):
     """What holds a pod back at Volcano's gate: what its gang asks of which queue, and of what too little is left.
 
-    ``lacks`` is empty where the queue takes nobody: it is closed, or there is none of that name. ``inside`` says that
-    the gang was let in, and the queue may hold no more for now.
+    ``shortages`` is empty where the queue takes nobody: it is closed, or there is none of that name. ``inside`` says
+    that the gang was let in, and the queue may hold no more for now.
     """
 
     queue: str
     asked: Amounts
-    lacks: tuple[QueueShortage, ...] = ()
+    shortages: tuple[QueueShortage, ...] = ()
     inside: bool = False
 
 

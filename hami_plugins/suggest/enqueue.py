@@ -40,9 +40,9 @@ class InTheWay:
     takes: tuple[tuple[str, int], ...]
     part: float
 
-    def gives(self, lacks: Sequence[QueueShortage]) -> bool:
+    def gives(self, shortages: Sequence[QueueShortage]) -> bool:
         """Whether it takes as much of everything as is missing."""
-        return _give([self], lacks)
+        return _give([self], shortages)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,19 +96,19 @@ class Proposal:
 
 
 def proposals(
-    snapshot: ClusterSnapshot, lacks: Sequence[QueueShortage], holders: Sequence[InTheWay]
+    snapshot: ClusterSnapshot, shortages: Sequence[QueueShortage], holders: Sequence[InTheWay]
 ) -> tuple[Proposal, ...]:
     """What may help a gang that lacks so much, the cheapest first. Nothing of it has been tried yet.
 
     Where no single PodGroup is enough, as many as it takes go together: those first that can never run.
     """
-    found = [*_raised(snapshot, lacks), *_lowered(snapshot, lacks)]
+    found = [*_raised(snapshot, shortages), *_lowered(snapshot, shortages)]
     for holder in holders:
-        if holder.gives(lacks):
+        if holder.gives(shortages):
             found.append(_left_out([holder]))
         if not holder.runs:
-            found += _shrunk(holder, lacks)
-    found += _several(holders, lacks)
+            found += _shrunk(holder, shortages)
+    found += _several(holders, shortages)
     return tuple(sorted(found, key=lambda proposal: (proposal.cost, len(proposal.changes))))
 
 
@@ -154,18 +154,18 @@ def _without(snapshot: ClusterSnapshot, name: str) -> ClusterSnapshot:
     )
 
 
-def _several(holders: Sequence[InTheWay], lacks: Sequence[QueueShortage]) -> Iterator[Proposal]:
+def _several(holders: Sequence[InTheWay], shortages: Sequence[QueueShortage]) -> Iterator[Proposal]:
     """As many of those that do not run as it takes, those first that can never run."""
     ordered = [each for each in holders if each.never] + [each for each in holders if not each.never and not each.runs]
     for count in range(2, len(ordered) + 1):
-        if _give(ordered[:count], lacks):
+        if _give(ordered[:count], shortages):
             yield _left_out(ordered[:count])
             return
 
 
-def _give(holders: Sequence[InTheWay], lacks: Sequence[QueueShortage]) -> bool:
+def _give(holders: Sequence[InTheWay], shortages: Sequence[QueueShortage]) -> bool:
     taken = [dict(holder.takes) for holder in holders]
-    return all(sum(each.get(lack.resource, 0) for each in taken) >= lack.missing for lack in lacks)
+    return all(sum(each.get(shortage.resource, 0) for each in taken) >= shortage.missing for shortage in shortages)
 
 
 def _left_out(holders: Sequence[InTheWay]) -> Proposal:
@@ -176,47 +176,47 @@ def _left_out(holders: Sequence[InTheWay]) -> Proposal:
     )
 
 
-def _shrunk(holder: InTheWay, lacks: Sequence[QueueShortage]) -> Iterator[Proposal]:
+def _shrunk(holder: InTheWay, shortages: Sequence[QueueShortage]) -> Iterator[Proposal]:
     """The group asks for just so much less of what is lacking, whole devices where devices are counted."""
     takes = dict(holder.takes)
     changes: list[GateChange] = []
     given_up = 0.0
-    for lack in lacks:
-        before = takes.get(lack.resource, 0)
-        after = before - _whole(lack.resource, lack.missing)
+    for shortage in shortages:
+        before = takes.get(shortage.resource, 0)
+        after = before - _whole(shortage.resource, shortage.missing)
         if after <= 0:
             return
-        changes.append(Shrunk(group=holder.group, resource=lack.resource, before=before, after=after))
+        changes.append(Shrunk(group=holder.group, resource=shortage.resource, before=before, after=after))
         given_up = max(given_up, 1 - after / before)
     yield Proposal(changes=tuple(changes), cost=WISH + given_up)
 
 
-def _raised(snapshot: ClusterSnapshot, lacks: Sequence[QueueShortage]) -> Iterator[Proposal]:
+def _raised(snapshot: ClusterSnapshot, shortages: Sequence[QueueShortage]) -> Iterator[Proposal]:
     """The capability of the queue that lacks something, if that is what limits it."""
     changes: list[GateChange] = []
     grown = 0.0
-    for lack in lacks:
-        queue = snapshot.queues.get(lack.queue)
-        before = None if queue is None or lack.by_weight else queue.capability.get(lack.resource)
+    for shortage in shortages:
+        queue = snapshot.queues.get(shortage.queue)
+        before = None if queue is None or shortage.by_weight else queue.capability.get(shortage.resource)
         if before is None:
             return
-        after = before + _whole(lack.resource, lack.missing)
-        changes.append(RaisedCapability(queue=lack.queue, resource=lack.resource, before=before, after=after))
+        after = before + _whole(shortage.resource, shortage.missing)
+        changes.append(RaisedCapability(queue=shortage.queue, resource=shortage.resource, before=before, after=after))
         grown = max(grown, 1 - before / after)
     yield Proposal(changes=tuple(changes), cost=QUOTA + grown)
 
 
-def _lowered(snapshot: ClusterSnapshot, lacks: Sequence[QueueShortage]) -> Iterator[Proposal]:
+def _lowered(snapshot: ClusterSnapshot, shortages: Sequence[QueueShortage]) -> Iterator[Proposal]:
     """What one other queue is guaranteed of what the queue lacks."""
     for other in snapshot.queues.values():
         changes: list[GateChange] = []
         lost = 0.0
-        for lack in lacks:
-            before = other.guarantee.get(lack.resource, 0)
-            after = before - _whole(lack.resource, lack.missing)
-            if not lack.queue or lack.by_weight or other.name == lack.queue or after < 0:
+        for shortage in shortages:
+            before = other.guarantee.get(shortage.resource, 0)
+            after = before - _whole(shortage.resource, shortage.missing)
+            if not shortage.queue or shortage.by_weight or other.name == shortage.queue or after < 0:
                 break
-            changes.append(LoweredGuarantee(queue=other.name, resource=lack.resource, before=before, after=after))
+            changes.append(LoweredGuarantee(queue=other.name, resource=shortage.resource, before=before, after=after))
             lost = max(lost, 1 - after / before)
         else:
             yield Proposal(changes=tuple(changes), cost=QUOTA + lost)

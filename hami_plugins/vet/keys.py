@@ -39,8 +39,8 @@ def unknown(pod: PodView, context: Context) -> Iterator[Violation]:
     """Keys in a vendor's domain that are near nothing."""
     for key in _strangers(pod, context):
         home = domain(key)
-        wish = home == HAMI_DOMAIN or (home in context.vocabulary.domains and _WISH.search(key.rpartition("/")[2]))
-        if wish and not _meant(key, pod, context):
+        preferred = home == HAMI_DOMAIN or (home in context.vocabulary.domains and _WISH.search(key.rpartition("/")[2]))
+        if preferred and not _meant(key, pod, context):
             yield Violation(
                 pod.annotation(key),
                 f"{_said(pod, key)}: nothing reads this key",

@@ -26,7 +26,7 @@ from neuron_topology.core.allocator import manifests, scheduler_configuration
 from neuron_topology.core.allocator.product import METRICS, product_of
 from neuron_topology.core.vendor import SPEC
 from neuron_topology.server.app import allocator_server
-from neuron_topology.server.cleanup import ServerObjects, cleaned, obstacle
+from neuron_topology.server.cleanup import ServerObjects, blocking_reason, cleaned
 from neuron_topology.server.settings import NeuronAllocatorSettings, load
 
 COMPONENT: Final = "neuron-allocator"
@@ -114,7 +114,7 @@ def clean(inputs: NeuronAllocatorInputs, *, release: str, nodes: bool, dry_run: 
     """Remove what the server and the commands around it have put into the cluster, or say what that would be."""
     site = ServerObjects.of_release(Release.of(release)) if release else ServerObjects.of(inputs.settings())
     client = inputs.client()
-    if not dry_run and (reason := obstacle(client, site, now=datetime.now(UTC))):
+    if not dry_run and (reason := blocking_reason(client, site, now=datetime.now(UTC))):
         return failed(reason)
     count = 0
     for what in cleaned(client, site, nodes=nodes, dry_run=dry_run):

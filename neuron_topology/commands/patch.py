@@ -29,7 +29,7 @@ class PatchOptions:
 
     files: tuple[str, ...]
     recursive: bool = False
-    wishes: JobDefaults = field(default_factory=JobDefaults)
+    defaults: JobDefaults = field(default_factory=JobDefaults)
     form: Form = Form.YAML
     check: bool = False
 
@@ -46,7 +46,7 @@ def run(order: PatchOptions) -> int:
     """Print every object, the Volcano Jobs patched, and on stderr what was done; a job with a fault stays as it is."""
     if not order.files:
         raise ManifestError("nothing to patch; give manifests with -f FILE, a folder, or - for stdin")
-    outcomes = [_patched(each, order.wishes) for each in inputs.documents(order.files, recursive=order.recursive)]
+    outcomes = [_patched(each, order.defaults) for each in inputs.documents(order.files, recursive=order.recursive)]
     for outcome in outcomes:
         for sentence in messages.sentences((*outcome.changes, *outcome.remarks)):
             output.remark(sentence)
@@ -59,14 +59,14 @@ def run(order: PatchOptions) -> int:
     return Exit.FINDINGS if faulty else Exit.FINE
 
 
-def _patched(document: Document, wishes: JobDefaults) -> _Outcome:
+def _patched(document: Document, defaults: JobDefaults) -> _Outcome:
     before = dict(document.raw)
     if not patch.is_job(before):
         return _Outcome(document, before)
     metadata = before.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     try:
-        found = patch.patch(before, wishes, place=f"job {name or '?'}:")
+        found = patch.patch(before, defaults, place=f"job {name or '?'}:")
     except WireError as error:
         return _Outcome(document, before, fault=f"{document.source}:{document.line}: {error}")
     return _Outcome(document, found.job, found.changes, found.remarks)

@@ -49,7 +49,7 @@ class SubmitOptions:
     queue: str = ""
     namespace: str = "default"
     options: Mapping[str, str] = field(default_factory=dict)
-    wishes: JobDefaults = field(default_factory=JobDefaults)
+    defaults: JobDefaults = field(default_factory=JobDefaults)
     dry_run: bool = False
     force: bool = False
     source: ClusterSource = field(default_factory=ClusterSource)
@@ -84,7 +84,7 @@ def _job(order: SubmitOptions) -> Json:
     requested = driver.requested(order.component, order.arguments, options)
     metadata = requested["metadata"]
     job = {**requested, "metadata": {**metadata, "namespace": order.namespace}}
-    found = patch.patch(job, order.wishes, place=f"job {metadata['name']}:")
+    found = patch.patch(job, order.defaults, place=f"job {metadata['name']}:")
     for sentence in messages.sentences((*found.changes, *found.remarks)):
         output.remark(sentence)
     if long := next(names.too_long(found.job), ""):

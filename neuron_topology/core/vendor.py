@@ -202,7 +202,7 @@ def _alike(free: int, asked: DeviceRequest, wiring: Wiring) -> int:
     """The first of the sets that other members of the gang have elsewhere which is free here, or 0."""
     for devices in asked.alike:
         members = mask_of(devices)
-        if wiring.tables.choose(free, asked.count, wished=members) == members:
+        if wiring.tables.choose(free, asked.count, preferred=members) == members:
             return members
     return 0
 

@@ -64,7 +64,7 @@ class ServerObjects:
         )
 
 
-def obstacle(api: KubeApi, site: ServerObjects, *, now: datetime) -> str:
+def blocking_reason(api: KubeApi, site: ServerObjects, *, now: datetime) -> str:
     """Why nothing can be removed now: a server that runs writes it again. Empty where it can. Raises ``KubeError``.
 
     The server of a release is ended before anything else, so that it is in nobody's way.

@@ -51,7 +51,7 @@ class Cleaner:
         self._specifications = CdiDirectory(Path(settings.cdi_directory))
         self._directories = ContainerDirectories(Path(settings.hook_path), Path(settings.lock_path))
 
-    def obstacle(self) -> str:
+    def blocking_reason(self) -> str:
         """Why nothing can be removed now; empty where it can."""
         if SOCKET in competing_plugins.live_sockets(Path(self._settings.kubelet_directory)):
             return f"the agent still answers on {SOCKET}; end it first (remove its DaemonSet from this node)"

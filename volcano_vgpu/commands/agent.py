@@ -178,7 +178,7 @@ def run_clean(inputs: AgentInputs, *, dry_run: bool) -> int:
     client = connect(kubeconfig=inputs.kubeconfig, context=inputs.context, component=COMPONENT)
     labels = (client.get(paths.node(settings.node)).get("metadata") or {}).get("labels") or {}
     cleaner = Cleaner(settings.on(labels), client)
-    if (reason := cleaner.obstacle()) and not dry_run:
+    if (reason := cleaner.blocking_reason()) and not dry_run:
         return failed(reason)
     found = cleaner.left() if dry_run else cleaner.clean()
     for item in found.removed:

@@ -105,7 +105,7 @@ class NodeMonitor:
             usage_metrics.read_from(self._metrics, self._scraper.scrape)
         if self._settings.feedback:
             self._metrics.gauge("feedback_active", "Whether the agent writes feedback to containers").set_function(
-                lambda: float(not self._writer.obstacle)
+                lambda: float(not self._writer.blocking_reason)
             )
             self._loop = FeedbackLoop(self._writer, seconds=TICK_SECONDS)
             self._loop.start()

@@ -106,15 +106,15 @@ class FeedbackWriter:
         self._lock = lock
         self._pods = pods
         self._wrote = wrote
-        self.obstacle = "no check has run yet"
+        self.blocking_reason = "no check has run yet"
 
     def step(self) -> None:
-        """Looks once, and writes what has to change; ``obstacle`` says why it may not."""
-        obstacle = self._hindered()
-        if obstacle and obstacle != self.obstacle:
-            _log.warning("feedback_paused", reason=obstacle)
-        self.obstacle = obstacle
-        if obstacle:
+        """Looks once, and writes what has to change; ``blocking_reason`` says why it may not."""
+        blocking_reason = self._hindered()
+        if blocking_reason and blocking_reason != self.blocking_reason:
+            _log.warning("feedback_paused", reason=blocking_reason)
+        self.blocking_reason = blocking_reason
+        if blocking_reason:
             return
         found = self._found()
         wanted = feedback.tick([each.standing for each in found.values()])

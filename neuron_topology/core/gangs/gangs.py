@@ -127,7 +127,7 @@ class Gangs(AllocationPlanner):
         entry = cache.entry(node)
         return self._objects(entry.notes, intake.pod) if entry is not None and entry.notes else ""
 
-    def obstacle(self, intake: PodInfo, cache: AllocationCache) -> str:
+    def blocking_reason(self, intake: PodInfo, cache: AllocationCache) -> str:
         """See ``AllocationPlanner``: members of a gang that cannot be complete are not placed, so they hold nothing."""
         key = self._group_of.get(intake.pod.uid)
         gang = self._gangs.get(key) if key is not None else None
@@ -166,7 +166,7 @@ class Gangs(AllocationPlanner):
                 if known[entry.notes]:
                     yield entry.state
 
-    def wish(self, node: NodeName, intake: PodInfo, cache: AllocationCache) -> PodDemand | None:
+    def preferred(self, node: NodeName, intake: PodInfo, cache: AllocationCache) -> PodDemand | None:
         """See ``AllocationPlanner``: the set that members have on other nodes, or else one that most of these have."""
         key = self._group_of.get(intake.pod.uid)
         gang = self._gangs.get(key) if key is not None else None
@@ -261,9 +261,9 @@ def part_of(intake: PodInfo) -> MemberRequest | None:
 def _wishing(intake: PodInfo, members: int) -> PodDemand:
     """The same demand, of just these devices."""
 
-    wished = (devices_of(members),)
+    preferred = (devices_of(members),)
     containers = tuple(
-        replace(each, requests=tuple(replace(request, alike=wished) for request in each.requests))
+        replace(each, requests=tuple(replace(request, alike=preferred) for request in each.requests))
         for each in intake.demand.devices.containers
     )
     return PodDemand(DeviceDemand(containers))

@@ -15,7 +15,7 @@ _UNREADABLE: Final = 422
 _USUAL: Final = JobDefaults()
 
 
-def admit(raw: Json, wishes: JobDefaults = _USUAL) -> Answer:
+def admit(raw: Json, defaults: JobDefaults = _USUAL) -> Answer:
     """The answer to the creation of an object: what ``patching.patch`` changes, its remarks as warnings.
 
     A job that no node can ever meet, or that is not shaped like one, is refused with the reason.
@@ -26,7 +26,7 @@ def admit(raw: Json, wishes: JobDefaults = _USUAL) -> Answer:
     named = metadata if isinstance(metadata, dict) else {}
     name = named.get("name") or named.get("generateName") or ""
     try:
-        found = patch.patch(raw, wishes, place=f"job {name}:")
+        found = patch.patch(raw, defaults, place=f"job {name}:")
     except WireError as error:
         return Denied(str(error), _UNREADABLE)
     return Allowed(tuple(admission.patch(raw, found.job)), tuple(str(each) for each in found.remarks))

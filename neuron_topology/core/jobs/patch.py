@@ -71,7 +71,7 @@ def is_job(raw: Json) -> bool:
     return str(raw.get("apiVersion", "")).startswith(API_GROUP) and raw.get("kind") == KIND
 
 
-def patch(job: Json, wishes: JobDefaults = JobDefaults(), *, place: str = "job:") -> Patched:
+def patch(job: Json, defaults: JobDefaults = JobDefaults(), *, place: str = "job:") -> Patched:
     """The job as it should be; the one that was given is left alone.
 
     Raises ``WireError``, its key beginning with ``place``, for a job that is not shaped like one, for requests that no
@@ -79,20 +79,20 @@ def patch(job: Json, wishes: JobDefaults = JobDefaults(), *, place: str = "job:"
     """
     spec: Json = fields.member(job, "spec", place)
     where = fields.path(place, "spec")
-    found = _templates(spec, wishes, where)
+    found = _templates(spec, defaults, where)
     if not any(each.asks for each in found):
         return Patched(job)
-    job, lasting = _lasting(job, wishes, place)
+    job, lasting = _lasting(job, defaults, place)
     spec = {**spec, "tasks": [_with(task, each) for task, each in zip(spec["tasks"], found, strict=True)]}
     changes = [change for each in found for change in each.changes]
     for rule in _RULES:
-        spec, done = rule(spec, wishes, where)
+        spec, done = rule(spec, defaults, where)
         changes += done
     changes += lasting
     job = {**job, "spec": spec} if changes else job
     remarks = [remark for each in found for remark in each.remarks]
-    if wishes.known is not None:
-        remarks += unbounded(job, wishes.known, place=place)
+    if defaults.known is not None:
+        remarks += unbounded(job, defaults.known, place=place)
     return Patched(job, tuple(changes), tuple(remarks))
 
 
@@ -110,23 +110,23 @@ def unbounded(job: Json, known: frozenset[str], *, place: str = "job:") -> Itera
         yield DemandRemark(f"{where}.networkTopology.highestTierName", what)
 
 
-def _lasting(job: Json, wishes: JobDefaults, place: str) -> tuple[Json, list[TemplateChange]]:
+def _lasting(job: Json, defaults: JobDefaults, place: str) -> tuple[Json, list[TemplateChange]]:
     """How long it runs: what cannot be read would keep the job off no machine that goes before it ends."""
     where = fields.path(place, "metadata")
     metadata = fields.member(job, "metadata", place)
     written = fields.text_map(metadata, "annotations", where)
     key = f"{where}.annotations[{DURATION_KEY}]"
     changes = []
-    if wishes.duration and DURATION_KEY not in written:
-        written = {**written, DURATION_KEY: wishes.duration}
-        changes = [TemplateChange(key, f"{wishes.duration}, so that it begins on no machine that goes before")]
+    if defaults.duration and DURATION_KEY not in written:
+        written = {**written, DURATION_KEY: defaults.duration}
+        changes = [TemplateChange(key, f"{defaults.duration}, so that it begins on no machine that goes before")]
         job = {**job, "metadata": {**metadata, "annotations": written}}
     if wrong := capacity_block_end.wrong(written):
         raise WireError(key, written[DURATION_KEY], wrong)
     return job, changes
 
 
-def _templates(spec: Json, wishes: JobDefaults, place: str) -> list[PatchedTemplate]:
+def _templates(spec: Json, defaults: JobDefaults, place: str) -> list[PatchedTemplate]:
     """The pods of each task as they should be."""
     found = []
     for at, raw in enumerate(fields.items(spec, "tasks", place)):
@@ -134,7 +134,7 @@ def _templates(spec: Json, wishes: JobDefaults, place: str) -> list[PatchedTempl
         template = fields.member(fields.whole(raw, where), "template", where)
         inside = fields.path(where, "template")
         pod = fields.member(template, "spec", inside)
-        found.append(templates.patch(pod, wishes.node_order, wishes.rooms, f"{inside}.spec"))
+        found.append(templates.patch(pod, defaults.node_order, defaults.rooms, f"{inside}.spec"))
     return found
 
 
@@ -142,7 +142,7 @@ def _with(task: Json, found: PatchedTemplate) -> Json:
     return {**task, "template": {**task["template"], "spec": found.spec}} if found.changes else task
 
 
-def _started_together(spec: Json, _wishes: JobDefaults, place: str) -> tuple[Json, list[TemplateChange]]:
+def _started_together(spec: Json, _defaults: JobDefaults, place: str) -> tuple[Json, list[TemplateChange]]:
     """Without Volcano's webhook a job that does not say how many start together is no gang at all."""
     if fields.natural(spec, "minAvailable", place):
         return spec, []
@@ -161,18 +161,18 @@ def _least(task: Json, place: str) -> int:
     return fields.number(task, "replicas", f"{place}.tasks", default=1)
 
 
-def _ends_together(spec: Json, wishes: JobDefaults, place: str) -> tuple[Json, list[TemplateChange]]:
+def _ends_together(spec: Json, defaults: JobDefaults, place: str) -> tuple[Json, list[TemplateChange]]:
     """What follows when a member is lost: without it the others wait for him for ever."""
     written = fields.items(spec, "policies", place)
     of_job = _events(spec, place)
     of_tasks = [_events(task, f"{fields.path(place, 'tasks')}[{at}]") for at, task in enumerate(spec["tasks"])]
     missing = [event for event in ENDINGS if not all({event, _ANY} & (of_job | each) for each in of_tasks)]
     if not missing:
-        return _counted_restarts(spec, wishes, place)
-    action = "TerminateJob" if wishes.restarts == 0 else "RestartJob"
+        return _counted_restarts(spec, defaults, place)
+    action = "TerminateJob" if defaults.restarts == 0 else "RestartJob"
     spec = {**spec, "policies": [*written, *({"event": event, "action": action} for event in missing)]}
     changes = [TemplateChange(f"{place}.policies", f"{action} on {', '.join(missing)}")]
-    spec, more = _counted_restarts(spec, wishes, place)
+    spec, more = _counted_restarts(spec, defaults, place)
     return spec, changes + more
 
 
@@ -186,27 +186,29 @@ def _events(holder: Json, place: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _counted_restarts(spec: Json, wishes: JobDefaults, place: str) -> tuple[Json, list[TemplateChange]]:
+def _counted_restarts(spec: Json, defaults: JobDefaults, place: str) -> tuple[Json, list[TemplateChange]]:
     """A number that is written instead of the webhook's, which makes 3 of 0."""
     written = fields.natural(spec, "maxRetry", place)
-    wanted = wishes.restarts if wishes.restarts is not None else written or DEFAULT_RESTARTS
+    wanted = defaults.restarts if defaults.restarts is not None else written or DEFAULT_RESTARTS
     if written == wanted or not wanted:
         return spec, []
     return {**spec, "maxRetry": wanted}, [TemplateChange(f"{place}.maxRetry", f"{wanted} instead of {written}")]
 
 
-def _near(spec: Json, wishes: JobDefaults, place: str) -> tuple[Json, list[TemplateChange]]:
+def _near(spec: Json, defaults: JobDefaults, place: str) -> tuple[Json, list[TemplateChange]]:
     """Where the gang may be. One pod is near to itself."""
     pods = sum(fields.number(task, "replicas", f"{place}.tasks", default=1) for task in spec["tasks"])
     if pods <= 1 or fields.member(spec, "networkTopology", place):
         return spec, []
-    tier = next(filter(None, (_tier_of(task, f"{place}.tasks") for task in spec["tasks"])), "") or wishes.tier
+    tier = next(filter(None, (_tier_of(task, f"{place}.tasks") for task in spec["tasks"])), "") or defaults.tier
     if not tier:
         return spec, []
     if tier not in tiers.BY_NAME:
         raise fields.wrong(f"{place}.tasks[{templates.TIER_ENV}]", tier, f"one of {', '.join(tiers.BY_NAME)}")
-    topology = {"mode": wishes.mode, "highestTierName": tier}
-    return {**spec, "networkTopology": topology}, [TemplateChange(f"{place}.networkTopology", f"{wishes.mode}, {tier}")]
+    topology = {"mode": defaults.mode, "highestTierName": tier}
+    return {**spec, "networkTopology": topology}, [
+        TemplateChange(f"{place}.networkTopology", f"{defaults.mode}, {tier}")
+    ]
 
 
 def _tier_of(task: Json, place: str) -> str:
@@ -218,5 +220,5 @@ _RULES: Final[tuple[Callable[[Json, JobDefaults, str], tuple[Json, list[Template
     _started_together,
     _ends_together,
     _near,
-    lambda spec, _wishes, place: ultraservers.told(spec, place),
+    lambda spec, _defaults, place: ultraservers.told(spec, place),
 )

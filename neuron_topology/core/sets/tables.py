@@ -73,14 +73,14 @@ class Tables:
         at = bisect(self.counts, count)
         return (*self.counts[:at][-1:], *self.counts[at:][:1])
 
-    def choose(self, free: int, count: int, *, shunned: int = 0, wished: int = 0) -> int:
+    def choose(self, free: int, count: int, *, shunned: int = 0, preferred: int = 0) -> int:
         """The set to allocate of what is free, or 0.
 
-        ``shunned`` devices are taken only where no set is free without them; a ``wished`` set that may be allocated
+        ``shunned`` devices are taken only where no set is free without them; a ``preferred`` set that may be allocated
         wins over both.
         """
-        if wished and wished & ~free == 0 and wished in self.sets.get(count, ()):
-            return wished
+        if preferred and preferred & ~free == 0 and preferred in self.sets.get(count, ()):
+            return preferred
         table = self._choices.get(count)
         if table is None:
             table = self.choices(count)

@@ -122,8 +122,8 @@ class TestOtherPodsHaveASay:
         web = replace(a_pod_on("near-0", 1_000, name="web"), labels={"app": "web"})
         return a_snapshot(with_pods(near, [web]), with_pods(far, [a_pod_on("far-0", 9_000, name="other")]))
 
-    def nodes(self, wishes: Neighbours) -> dict[tuple[ChangeKind, ...], str]:
-        pod = replace(a_pod(a_container({COUNT: 1, MEMORY: 16_000})), neighbours=wishes)
+    def nodes(self, defaults: Neighbours) -> dict[tuple[ChangeKind, ...], str]:
+        pod = replace(a_pod(a_container({COUNT: 1, MEMORY: 16_000})), neighbours=defaults)
         found = counterfactuals(Planner(Registry((acme.SPEC,))), self.cluster(), pod, limit=9)
         return {each.kinds: each.placed.node for each in found}
 

@@ -301,9 +301,9 @@ def test_a_node_that_has_the_set_of_the_others_comes_before_equal_ones(policy: s
     annotations = {"hami.io/node-scheduler-policy": policy} if policy else {}
     intake = take_in(asking({DEVICES: 4}, annotations=annotations), registry, Rules())
     scores = []
-    for wished in ((), ((4, 5, 6, 7),), ((5, 6, 9, 10),)):
+    for preferred in ((), ((4, 5, 6, 7),), ((5, 6, 9, 10),)):
         devices = intake.demand.devices
-        asked = {request: wished for each in devices.containers for request in each.requests}
+        asked = {request: preferred for each in devices.containers for request in each.requests}
         demand = replace(intake.demand, devices=wishing(devices, asked))
         fit = Decider(registry, uncounted=registry.resources).answer(entry, demand, intake.policy)
         assert isinstance(fit, Fit)

@@ -202,8 +202,13 @@ class TestWhereItIsShown:
         ADAPTER.validate_python(documents.plan(answers.plan, answers), strict=True)
         gate = documents.pod(found["small"])["gate"]
         assert gate is not None
-        (lack,) = gate["lacks"]
-        assert (lack["asked"], lack["allocated"], lack["inqueue"], lack["limit"]) == ("2", "0", "19", "20")
+        (shortage,) = gate["lacks"]
+        assert (shortage["asked"], shortage["allocated"], shortage["inqueue"], shortage["limit"]) == (
+            "2",
+            "0",
+            "19",
+            "20",
+        )
         (holder,) = gate["heldBy"]
         assert (holder["name"], holder["prospect"], holder["ageSeconds"]) == ("default/x", "never", 10800)
 

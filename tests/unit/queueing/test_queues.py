@@ -75,9 +75,9 @@ def test_who_was_let_in_counts_until_it_has_its_place() -> None:
 def test_a_capability_is_a_hard_limit() -> None:
     capped = {"team": Queue(name="team", capability=gpus(4))}
     found = gate(held(3), queues=capped, pod_groups=group(queue="team", least=3))
-    lack = QueueShortage(GPU, 2 * NANO, NANO, 4 * NANO, "team", allocated=3 * NANO)
-    assert found.objections("team", gpus(2)) == (lack,)
-    assert found.overdrawn("team", gpus(2)) == (lack,)
+    shortage = QueueShortage(GPU, 2 * NANO, NANO, 4 * NANO, "team", allocated=3 * NANO)
+    assert found.objections("team", gpus(2)) == (shortage,)
+    assert found.overdrawn("team", gpus(2)) == (shortage,)
     assert found.overdrawn("team", gpus(1)) == ()
     assert found.given("team", gpus(1)).overdrawn("team", gpus(1)) != ()
 
@@ -157,8 +157,8 @@ class TestShares:
 
     def test_a_share_names_what_the_queue_holds_of_it(self) -> None:
         found = gate(held(1, "x"), queues=TWO, pod_groups=group("x", queue="a", least=1))
-        (lack,) = found.divided({"a": gpus(9), "b": gpus(10)}).overdrawn("a", gpus(2))
-        assert lack == QueueShortage(GPU, 2 * NANO, NANO, 2 * NANO, "a", by_weight=True, allocated=NANO)
+        (shortage,) = found.divided({"a": gpus(9), "b": gpus(10)}).overdrawn("a", gpus(2))
+        assert shortage == QueueShortage(GPU, 2 * NANO, NANO, 2 * NANO, "a", by_weight=True, allocated=NANO)
 
     def test_a_queue_that_deserves_nothing_comes_after_one_that_holds_all_it_deserves(self) -> None:
         borrowing = {"a": Queue(name="a"), "b": Queue(name="b", deserved=gpus(1))}
@@ -186,9 +186,9 @@ class TestWords:
         assert queues.words([QueueShortage("a", 1, 0, 0, "q", by_weight=True)]) == ""
 
     def test_ours_say_who_has_the_rest(self) -> None:
-        lack = QueueShortage(GPU, 2 * NANO, NANO, 9 * NANO, "q", allocated=6 * NANO, inqueue=3 * NANO, elastic=NANO)
-        assert lack.missing == NANO
-        assert str(lack) == "a.com/gpu: asks 2, queue q has 1 of 9 left (6 allocated, 3 inqueue, 1 of it elastic)"
+        shortage = QueueShortage(GPU, 2 * NANO, NANO, 9 * NANO, "q", allocated=6 * NANO, inqueue=3 * NANO, elastic=NANO)
+        assert shortage.missing == NANO
+        assert str(shortage) == "a.com/gpu: asks 2, queue q has 1 of 9 left (6 allocated, 3 inqueue, 1 of it elastic)"
 
     def test_ours_have_numbers(self) -> None:
         assert (

@@ -107,8 +107,8 @@ def test_how_much_is_given_away_together_is_as_set() -> None:
     assert usual is not None
     assert tight is not None
     assert usual.objections("q", gpus(8)) == ()
-    (lack,) = tight.objections("q", gpus(8))
-    assert (lack.limit, lack.left, lack.queue) == (gpus(10)[GPU], gpus(6)[GPU], "")
+    (shortage,) = tight.objections("q", gpus(8))
+    assert (shortage.limit, shortage.left, shortage.queue) == (gpus(10)[GPU], gpus(6)[GPU], "")
 
 
 FAMILY = {
@@ -123,15 +123,15 @@ FAMILY = {
 class TestNestedQueues:
     def test_the_limit_of_a_queue_holds_for_those_under_it(self) -> None:
         found = gate(queues=FAMILY, plugin=usage.CAPACITY)
-        (lack,) = found.objections("one", gpus(5))
-        assert (lack.queue, lack.limit) == ("parent", gpus(4)[GPU])
+        (shortage,) = found.objections("one", gpus(5))
+        assert (shortage.queue, shortage.limit) == ("parent", gpus(4)[GPU])
         assert found.objections("other", gpus(10)) == ()
 
     def test_what_one_child_was_promised_the_other_cannot_have(self) -> None:
         found = gate(queues=FAMILY, plugin=usage.CAPACITY).let_in("one", gpus(3))
         assert found.objections("two", gpus(1)) == ()
-        (lack,) = found.objections("two", gpus(2))
-        assert (lack.queue, lack.inqueue) == ("parent", gpus(3)[GPU])
+        (shortage,) = found.objections("two", gpus(2))
+        assert (shortage.queue, shortage.inqueue) == ("parent", gpus(3)[GPU])
 
     def test_what_pods_of_a_child_hold_counts_above(self) -> None:
         found = gate(held(3, queue="one"), queues=FAMILY, plugin=usage.CAPACITY)

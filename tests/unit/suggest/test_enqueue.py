@@ -28,9 +28,9 @@ def a_snapshot(**about: object) -> ClusterSnapshot:
 
 
 def proposed(
-    snapshot: ClusterSnapshot, *holders: InTheWay, lacks: tuple[QueueShortage, ...] = ()
+    snapshot: ClusterSnapshot, *holders: InTheWay, shortages: tuple[QueueShortage, ...] = ()
 ) -> list[tuple[object, ...]]:
-    return [each.changes for each in enqueue.proposals(snapshot, lacks or (a_lack(),), holders)]
+    return [each.changes for each in enqueue.proposals(snapshot, shortages or (a_lack(),), holders)]
 
 
 class TestProposals:
@@ -55,9 +55,9 @@ class TestProposals:
 
     def test_so_many_go_as_it_takes(self) -> None:
         four = [a_holder(f"default/{at}", 1, never=True) for at in range(4)]
-        (changes,) = proposed(a_snapshot(), *four, lacks=(a_lack(3),))
+        (changes,) = proposed(a_snapshot(), *four, shortages=(a_lack(3),))
         assert len(changes) == 3
-        assert proposed(a_snapshot(), *four, lacks=(a_lack(5),)) == []
+        assert proposed(a_snapshot(), *four, shortages=(a_lack(5),)) == []
 
     def test_who_runs_does_not_shrink_and_nobody_shrinks_to_nothing(self) -> None:
         assert proposed(a_snapshot(), a_holder(takes=4, runs=True)) == [
@@ -68,10 +68,10 @@ class TestProposals:
         ]
 
     def test_devices_are_whole_and_other_amounts_are_not(self) -> None:
-        shrunk = next(each for each in proposed(a_snapshot(), a_holder(), lacks=(a_lack(1.5),)) if len(each) == 1)
+        shrunk = next(each for each in proposed(a_snapshot(), a_holder(), shortages=(a_lack(1.5),)) if len(each) == 1)
         assert shrunk == (Shrunk(group="default/g", resource=GPU, before=4 * NANO, after=2 * NANO),)
         capped = a_snapshot(queues={"team": Queue(name="team", capability={CPU: 2 * NANO})})
-        (raised,) = proposed(capped, lacks=(a_lack(0.5, resource=CPU),))
+        (raised,) = proposed(capped, shortages=(a_lack(0.5, resource=CPU),))
         assert raised == (RaisedCapability(queue="team", resource=CPU, before=2 * NANO, after=2_500_000_000),)
 
     def test_a_guarantee_is_lowered_by_what_is_missing_if_it_is_so_large(self) -> None:
@@ -89,8 +89,8 @@ class TestProposals:
             "team": Queue(name="team", capability=gpus(9)),
             "large": Queue(name="large", guarantee=gpus(3)),
         }
-        assert proposed(a_snapshot(queues=queues), lacks=(a_lack(queue=""),)) == []
-        assert proposed(a_snapshot(queues=queues), lacks=(a_lack(by_weight=True),)) == []
+        assert proposed(a_snapshot(queues=queues), shortages=(a_lack(queue=""),)) == []
+        assert proposed(a_snapshot(queues=queues), shortages=(a_lack(by_weight=True),)) == []
 
 
 class TestApplied:

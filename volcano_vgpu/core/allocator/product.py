@@ -41,7 +41,7 @@ def product_of(
         unregistered=lambda problems: _unregistered(spec, problems),
         mark=lambda raw: marks.mark(raw, spec, rules, schedulers, mode),
         told=lambda annotations: unread.containers(annotations, spec),
-        obstacle=lambda pod: _obstacle(spec, pod),
+        blocking_reason=lambda pod: _blocking_reason(spec, pod),
         remedy=lambda reason, entry: remedies.remedy(reason, entry, spec),
         carried=_carried if mode is AllocatorMode.WEBHOOK else lambda _node, _intake, _annotations: None,
     )
@@ -52,7 +52,7 @@ def _unregistered(spec: VendorSpec, problems: Sequence[str]) -> str:
     return f"no cards registered ({'; '.join(told)}); {remedies.UNREGISTERED}"
 
 
-def _obstacle(spec: VendorSpec, pod: Pod) -> str:
+def _blocking_reason(spec: VendorSpec, pod: Pod) -> str:
     container = marks.lacks_number(spec, pod)
     if not container:
         return ""

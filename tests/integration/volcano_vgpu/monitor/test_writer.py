@@ -164,14 +164,14 @@ def test_two_writers_of_one_node_are_one_writer(node: Node) -> None:
     with capture_logs() as logs:
         second.step()
         second.step()
-    assert second.obstacle == "another process of this node writes feedback"
+    assert second.blocking_reason == "another process of this node writes feedback"
     assert [each["event"] for each in logs] == ["feedback_paused"]
     assert node.fields() == ("2/0",)
     second.let_go()
     assert node.fields() == ("2/0",)
     node.writer.let_go()
     second.step()
-    assert second.obstacle == ""
+    assert second.blocking_reason == ""
     second.let_go()
 
 
@@ -181,7 +181,7 @@ def test_nothing_is_written_beside_the_monitor_of_hami(node: Node) -> None:
     metadata = {"namespace": "kube-system", "name": "hami-device-plugin-x"}
     node.pods = ({"metadata": metadata, "spec": {"containers": [container]}},)
     assert node.tick() == ("3/1",)
-    assert "kube-system/hami-device-plugin-x container vgpu-monitor" in node.writer.obstacle
+    assert "kube-system/hami-device-plugin-x container vgpu-monitor" in node.writer.blocking_reason
     node.pods = ()
     assert node.tick() == ("2/0",)
 
@@ -190,7 +190,7 @@ def test_without_a_lock_nothing_is_written(node: Node) -> None:
     put(node.root, Made(recent=3), whose=HIGH)
     node.lock.parent.touch()
     assert node.tick() == ("3/1",)
-    assert "no lock" in node.writer.obstacle
+    assert "no lock" in node.writer.blocking_reason
 
 
 def test_who_ends_lets_everybody_compute_and_leaves_no_lock(node: Node) -> None:

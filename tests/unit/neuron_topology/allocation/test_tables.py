@@ -46,8 +46,8 @@ def islands(devices: int) -> Fabric:
     return Fabric(FabricShape.IRREGULAR, ((),) * devices)
 
 
-def chosen(tables: Tables, free: int, count: int, **wishes: int) -> list[int]:
-    return list(devices_of(tables.choose(free, count, **wishes)))
+def chosen(tables: Tables, free: int, count: int, **defaults: int) -> list[int]:
+    return list(devices_of(tables.choose(free, count, **defaults)))
 
 
 def situations(topology: Topology) -> Iterator[tuple[int, int]]:
@@ -90,10 +90,10 @@ def test_shunned_devices_are_taken_only_where_no_set_is_free_without_them(topolo
 def test_a_wished_set_is_allocated_exactly_if_it_is_one_of_the_count_and_free(topology: Topology) -> None:
     tables = topology.tables
     for free, count in situations(topology):
-        for wished in range(1 << topology.fabric.devices):
-            allocated = wished in within(tables.sets.get(count, ()), free)
-            expected = wished if allocated else tables.choose(free, count, shunned=0b1)
-            assert tables.choose(free, count, shunned=0b1, wished=wished) == expected
+        for preferred in range(1 << topology.fabric.devices):
+            allocated = preferred in within(tables.sets.get(count, ()), free)
+            expected = preferred if allocated else tables.choose(free, count, shunned=0b1)
+            assert tables.choose(free, count, shunned=0b1, preferred=preferred) == expected
 
 
 @every_small_machine

@@ -31,8 +31,8 @@ CORES, LEGACY, SETS = "aws.amazon.com/neuroncore", "aws.amazon.com/neurondevice"
 every_dry_run = pytest.mark.parametrize("path", DRY_RUNS, ids=lambda path: path.stem)
 
 
-def patched(job: Json, **wishes: Any) -> Json:
-    return patch.patch(job, JobDefaults(**wishes)).job
+def patched(job: Json, **defaults: Any) -> Json:
+    return patch.patch(job, JobDefaults(**defaults)).job
 
 
 def containers(job: Json) -> list[dict[str, Any]]:
