@@ -55,7 +55,7 @@ class RequestBounds:
         self._limits: dict[NodeShape, tuple[Limit, ...]] = {}
 
     def limits(self, entry: NodeEntry) -> tuple[Limit, ...]:
-        """Every healthy device that passes the pod's model, mode and id lists, whoever uses it, with its limits."""
+        """Every healthy device that passes the pod's model, mode and id lists, used or not, with its limits."""
         shape = entry.state.shape
         found = self._limits.get(shape)
         if found is None:
@@ -107,7 +107,7 @@ class RequestBounds:
         )
 
     def most_cores(self, entry: NodeEntry) -> int:
-        """The most cores that each of the requested devices could give, or -1; all of one only if nobody is on it."""
+        """The most cores that each of the requested devices could give, or -1; all of one only if it is unused."""
         usage = entry.state.usage
         return self._best(
             (device.cores - max(usage[at].cores, min(usage[at].slots, 1)), times)

@@ -56,7 +56,7 @@ def slot_left(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
 
 
 def unshared(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
-    """Under the mutex policy only devices that nobody uses will do."""
+    """Under the mutex policy only unused devices pass."""
     return Reason.EXCLUSIVE if candidate.used.slots > 0 else None
 
 

@@ -160,7 +160,7 @@ def invalid(container: Container, resource: str, value: Quantity | None, why: st
 
 
 def _ids(text: str) -> frozenset[DeviceId] | None:
-    """A comma list of exact ids; blank text is no constraint (HAMi 2.10.0 ``pkg/device/devices.go``)."""
+    """A comma list of exact ids; blank text does not constrain (HAMi 2.10.0 ``pkg/device/devices.go``)."""
     if not text.strip():
         return None
     return frozenset(DeviceId(part.strip()) for part in text.split(","))

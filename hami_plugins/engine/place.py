@@ -1,4 +1,4 @@
-"""A whole pod on one node: every container fitted in turn, init containers beside nobody, the others together."""
+"""A whole pod on one node: every container fitted in turn, init containers alone, the others together."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Mask = Mapping[VendorName, frozenset[int]]
 """Positions that a pod's id lists accept, per vendor that has such lists."""
 
 Given = Sequence[Mapping[VendorName, tuple[int, ...]]]
-"""Positions that each container of a pod is to get, per vendor, where somebody has chosen already."""
+"""Positions that each container of a pod is to get, per vendor, where they are chosen already."""
 
 _NO_SHARES: Final = ContainerShares()
 

@@ -10,7 +10,7 @@ from hami_plugins.model.units import MiB
 
 
 class SliceTemplate(NamedTuple):
-    """One way to cut a card: the slice's memory in MiB and its compute units (``ai_cpus`` 0 when not told)."""
+    """One way to cut a card: the slice's memory in MiB and its compute units (``ai_cpus`` 0 when unknown)."""
 
     name: str
     memory: MiB

@@ -63,7 +63,7 @@ class GroupMember(NamedTuple):
 
 
 class Unplaced(NamedTuple):
-    """Mark of a share on a partitioned card whose place on the card nobody wrote down."""
+    """Mark of a share on a partitioned card whose place on the card is not recorded."""
 
     why: str
 

@@ -29,7 +29,7 @@ class RenameEdit:
 
 @dataclass(frozen=True, slots=True)
 class DropEdit:
-    """Takes a value away; a mapping or list that it leaves empty goes, too."""
+    """Removes a value, and the mapping or list that it leaves empty."""
 
     path: Path
 

@@ -82,7 +82,7 @@ class NodeState:
 
     @classmethod
     def idle(cls, shape: NodeShape) -> NodeState:
-        """The state of a node nobody uses."""
+        """The state of an unused node."""
         return cls(shape, (IDLE,) * len(shape.devices))
 
     def __hash__(self) -> int:

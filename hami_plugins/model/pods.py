@@ -31,7 +31,7 @@ class Container:
     privileged: bool = False
 
     def amount(self, resource: str, *, requests_too: bool = True) -> Quantity | None:
-        """The limit of a resource, else (unless told otherwise) its request, else ``None``."""
+        """The limit of a resource, else (by default) its request, else ``None``."""
         found = self.limits.get(resource)
         if found is None and requests_too:
             return self.requests.get(resource)

@@ -35,7 +35,7 @@ MemoryDemand = Absolute | Percent
 
 
 class ContainerKind(StrEnum):
-    """When a container runs: before the others, beside all of them from the start, or with the other applications."""
+    """When a container runs: before the others, with all of them from the start, or with the other applications."""
 
     INIT = "init"
     SIDECAR = "sidecar"

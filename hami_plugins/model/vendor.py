@@ -125,7 +125,7 @@ class VendorOptions:
 
 
 class NodeCondition(NamedTuple):
-    """What somebody reports on a node, in the API server's words; ``reason`` is one word."""
+    """A condition that a component reports on a node, as the API server has it; ``reason`` is one word."""
 
     kind: str
     status: str

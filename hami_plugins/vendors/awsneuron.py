@@ -139,7 +139,7 @@ def cores_on(device: Device, asked: DeviceRequest) -> CoreShare:
 
 
 def idle_among_several(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
-    """Several devices are whole devices that nobody uses."""
+    """Several devices are whole, unused devices."""
     return Reason.EXCLUSIVE if ask.request.count > 1 and candidate.used.slots > 0 else None
 
 

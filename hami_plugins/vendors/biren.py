@@ -35,7 +35,7 @@ def no_memory(device: Device, request: DeviceRequest) -> MiB:
 
 
 def no_cores(request: DeviceRequest) -> bool:
-    """Nobody counts cores here."""
+    """Cores are not counted here."""
     return True
 
 

@@ -86,7 +86,7 @@ _WITHOUT_WEBHOOK: Final = (
 
 
 def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
-    """The cards of the node's Device object. What cannot be read of it is left out and told."""
+    """The cards of the node's Device object. Unreadable entries are left out and reported."""
     if node.published is None:
         return NO_DEVICES
     found = koordinator_devices.decode(node.published)

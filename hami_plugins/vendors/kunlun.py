@@ -113,7 +113,7 @@ def admit(spec: VendorSpec, container: Container, pod: Pod) -> ContainerAdmissio
 
 
 def is_idle(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
-    """A whole card is a card that nobody uses."""
+    """A whole card is an unused card."""
     return Reason.EXCLUSIVE if candidate.used.slots > 0 else None
 
 

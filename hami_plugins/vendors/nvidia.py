@@ -128,7 +128,7 @@ def _wants_all_cores(names: ResourceNames, container: Container) -> bool:
 
 
 def places_are_known(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
-    """A card fails closed when it holds shares whose place on it nobody wrote down, or partitions it cannot have."""
+    """A card fails closed when it holds shares whose place on it is not recorded, or partitions it cannot have."""
     if not candidate.used.slots:
         return None
     instances = sum(1 for mark in candidate.used.marks if isinstance(mark, Instance))

@@ -184,7 +184,7 @@ def is_nvidia(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
 
 
 def places_are_known(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
-    """A card fails closed when it holds shares whose slot nobody wrote down, or slots that it cannot have."""
+    """A card fails closed when it holds shares whose slot is not recorded, or slots that it cannot have."""
     marks = candidate.used.marks
     if candidate.device.mode == MIG_MODE:
         known = sum(1 for mark in marks if isinstance(mark, Instance | Unplaced))

@@ -81,7 +81,7 @@ class Quirk:
     cured_by: frozenset[DeviceAssigner] = frozenset()
 
     def covers(self, version: Version | None) -> bool:
-        """Whether a release does it; of one that nobody knows the worst is assumed."""
+        """Whether a release does it; for an unknown release the worst is assumed."""
         return version is None or any(span.covers(version) for span in self.spans)
 
     def holds(self, version: Version | None, assigner: DeviceAssigner) -> bool:
@@ -104,7 +104,7 @@ TRIED: Final = Version(1, 14, 1)
 
 _ALLOCATOR: Final = frozenset({DeviceAssigner.WEBHOOK, DeviceAssigner.EXTENDER})
 _NODE_SUMS: Final = (ReleaseRange(Version(1, 13, 0)),)
-"""Since then memory and cores count in the sums of nodes and queues, too."""
+"""Since then memory and cores also count in the sums of nodes and queues."""
 
 HANDSHAKE: Final = Quirk(
     spans=(ReleaseRange(None, Version(1, 14, 3)), ReleaseRange(Version(1, 15, 0), Version(1, 15, 1)))
@@ -144,7 +144,7 @@ OPEN_GATE: Final = Quirk(seen=TRIED)
 """A PodGroup without ``minResources`` passes the enqueue gate always, and counts nothing there."""
 
 NO_GANG: Final = Quirk(seen=TRIED)
-"""A Job that reaches the scheduler without ``minAvailable`` is no gang."""
+"""A Job that reaches the scheduler without ``minAvailable`` is not a gang."""
 
 HELD_GATE: Final = Quirk(seen=TRIED)
 """A PodGroup that was let in counts at the gate for ever, also when its pods fit nowhere."""

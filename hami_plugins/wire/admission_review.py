@@ -52,7 +52,7 @@ class AdmissionRequest:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """It may be done, with the ``operations`` (RFC 6902) laid over it; ``warnings`` reach whoever asked."""
+    """It may be done, with the ``operations`` (RFC 6902) laid over it; ``warnings`` reach the client."""
 
     operations: Sequence[Json] = ()
     warnings: Sequence[str] = ()
@@ -60,7 +60,7 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class Denied:
-    """It may not be done. The API server hands ``reason`` to whoever asked, under the HTTP status ``code``."""
+    """It may not be done. The API server returns ``reason`` to the client, under the HTTP status ``code``."""
 
     reason: str
     code: int = 403

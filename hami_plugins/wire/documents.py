@@ -17,7 +17,7 @@ _HTML: Final = str.maketrans({mark: f"\\u{ord(mark):04x}" for mark in "<>&\u2028
 
 
 _SHOWN: Final = 200
-"""Bytes of a body that an error tells."""
+"""Bytes of a body that an error message quotes."""
 
 
 def load(key: str, text: str | bytes) -> Any:

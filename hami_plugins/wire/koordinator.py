@@ -111,7 +111,7 @@ class AllocatedDevice:
 
 
 Allocations = Mapping[str, tuple[AllocatedDevice, ...]]
-"""By type: ``gpu``, ``rdma``, ``fpga`` or a word that nobody knows yet."""
+"""By type: ``gpu``, ``rdma``, ``fpga`` or an unknown type."""
 
 
 def current(name: str) -> str:

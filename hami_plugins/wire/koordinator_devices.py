@@ -40,7 +40,7 @@ LARGEST_MINOR: Final = 62
 
 
 class CardPlace(NamedTuple):
-    """Where a card is plugged in; -1 and empty where nobody knows."""
+    """The card's socket, NUMA node and bus; -1 and empty where unknown."""
 
     socket: int = -1
     numa: int = -1
@@ -91,12 +91,12 @@ class DeviceObject:
 
     @property
     def vendor(self) -> str:
-        """Who makes the cards, as Koordinator spells it; empty where nobody says."""
+        """The cards' vendor, as Koordinator spells it; empty where unknown."""
         return self.labels.get(VENDOR_LABEL, "")
 
     @property
     def model(self) -> str:
-        """The model of the cards; empty where nobody says."""
+        """The model of the cards; empty where unknown."""
         return self.labels.get(MODEL_LABEL, "")
 
     @property

@@ -13,7 +13,7 @@ _RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d
 
 
 class NodeLock(NamedTuple):
-    """A held lock; ``since`` knows its offset. Without namespace and name nobody owns it and anybody may release it."""
+    """A held lock; ``since`` knows its offset. Without namespace and name any client may release it."""
 
     since: datetime
     namespace: str = ""

@@ -263,7 +263,7 @@ def _taints(spec: Json, place: str) -> tuple[Taint, ...]:
 
 
 def _conditions(status: Json) -> Iterator[NodeCondition]:
-    """What is reported on a node beside what every kubelet reports."""
+    """The node's conditions besides those that every kubelet reports."""
     listed = status.get("conditions")
     for raw in listed if isinstance(listed, list) else ():
         if isinstance(raw, dict) and isinstance(kind := raw.get("type"), str) and kind not in _OF_KUBELETS:

@@ -16,7 +16,7 @@ class IncompleteError(WireError):
 
 
 def load_page(key: str, data: bytes | str) -> Any:
-    """One page of objects. Raises ``WireError`` naming ``key`` for text that is no JSON.
+    """One page of objects. Raises ``WireError`` naming ``key`` for text that is not JSON.
 
     Where the text only lacks its end, that is an ``IncompleteError``.
 

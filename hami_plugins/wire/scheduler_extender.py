@@ -44,7 +44,7 @@ class ToBind:
 
 
 def candidates(body: bytes) -> Candidates:
-    """What a filter or prioritize call asks. Raises ``WireError`` for what is no such call."""
+    """What a filter or prioritize call asks. Raises ``WireError`` for another body."""
     call = _loaded(body)
     pod = fields.member(call, "pod", PLACE)
     if not pod:

@@ -32,7 +32,7 @@ class MemoryDocument(TypedDict):
 
 
 class CardUsageDocument(TypedDict):
-    """What a container uses of one card, beside what it was allocated. Null is what is not known."""
+    """What a container uses of one card, beside what it was allocated. Unknown values are null."""
 
     id: str
     memoryAllocatedBytes: int | None
@@ -46,7 +46,7 @@ class CardUsageDocument(TypedDict):
 
 
 class ContainerUsageDocument(TypedDict):
-    """What a container uses. A pod that nobody knows of has neither namespace nor name."""
+    """What a container uses. An unknown pod has neither namespace nor name."""
 
     namespace: str
     pod: str
@@ -132,7 +132,7 @@ class CardUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerUsage:
-    """One container. A pod that nobody knows of has no namespace and no name.
+    """One container. An unknown pod has no namespace and no name.
 
     ``processes`` counts those whose numbers count, ``unconfirmed`` those of them that may have been killed, ``gone``
     those that were and still have a slot. ``problem`` says why nothing could be read. ``foreign`` counts cards that the

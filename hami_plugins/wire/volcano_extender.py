@@ -164,7 +164,7 @@ class ManyNodes:
 
 
 def predicate(body: bytes) -> OnNode:
-    """What a predicate call asks. Raises ``WireError`` for what is no such call."""
+    """What a predicate call asks. Raises ``WireError`` for another body."""
     at = body.find(_NODE)
     # In a text each quote has a backslash before it, so what is found is the member itself.
     if at > 0 and body.startswith(_BEGIN):

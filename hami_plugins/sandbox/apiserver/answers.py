@@ -90,7 +90,7 @@ def details_of(kind: ResourceKind, name: str) -> dict[str, str]:
 
 
 def not_found(kind: ResourceKind, name: str) -> ApiError:
-    """There is no such object."""
+    """The object does not exist."""
     return ApiError(404, f'{kind.qualified} "{name}" not found', details=details_of(kind, name))
 
 
@@ -145,7 +145,7 @@ def invalid(kind: ResourceKind, name: str, causes: Sequence[StatusCause]) -> Api
 
 
 def unreadable_patch(text: str, why: str) -> ApiError:
-    """What a patch makes of the object is no object of its kind."""
+    """The patched object is not a valid object of its kind."""
     message = f'Invalid value: "{text[:1000]}": {why}'
     return ApiError(
         422,

@@ -18,7 +18,7 @@ from hami_plugins.wire.fields import Json
 
 
 class DecodeError(HamiPluginsError):
-    """The JSON is no object of the kind; the text says which field has the wrong type."""
+    """The JSON is not an object of the kind; the message names the field with the wrong type."""
 
 
 def decoded(kind: ResourceKind, obj: Json) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class CloseWatch:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The watch is told that its version is too old."""
+    """The watch gets the error that its version is too old."""
 
 
 Action = DropConnection | Delay | Refuse | CloseWatch | Gone

@@ -222,7 +222,7 @@ def _fixed_part(spec: Mapping[str, Any], *, gated: bool) -> dict[str, Any]:
 
 
 def finalizer_violations(old: Json, new: Json) -> list[StatusCause]:
-    """Once an object is being deleted, nobody may make that take longer."""
+    """Once an object is being deleted, no client may add finalizers."""
     if not old["metadata"].get("deletionTimestamp"):
         return []
     before = old["metadata"].get("finalizers") or []

@@ -28,7 +28,7 @@ class Roster:
         self._lock = threading.Lock()
         self._pods: dict[str, PodSpec] = {}
         self.complete = threading.Event()
-        """Set once every pod that was there at the start is known; nobody's devices are freed before."""
+        """Set once every pod that was there at the start is known; no devices are freed before."""
 
     def add(self, pod: PodSpec) -> None:
         """A pod is here."""
@@ -177,7 +177,7 @@ class AdmissionQueue:
         return worker
 
     def _ended(self, pod: PodSpec, *, gone: bool) -> None:
-        """A pod's containers have all ended; ``gone`` when the pod itself has, too."""
+        """A pod's containers have all ended; ``gone`` when the pod itself has ended as well."""
         self._roster.remove(pod.uid)
         if gone:
             with self._lock:

@@ -30,7 +30,7 @@ _BACK_OFF: Final = "CrashLoopBackOff"
 
 
 class OnEnd(Protocol):
-    """Who is told about the end of a pod."""
+    """The listeners for the end of a pod."""
 
     def __call__(self, pod: PodSpec, *, gone: bool) -> None:
         """All containers have ended for good; ``gone`` says that nothing is left of the pod."""

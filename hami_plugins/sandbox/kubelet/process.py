@@ -90,7 +90,7 @@ class KubeletProcess:
         self._pods.start()
 
     def stop(self) -> None:
-        """Hangs up on everybody. Whoever waits for a plugin is let go by that."""
+        """Closes every connection, which also ends waits for a plugin."""
         self._pods.stop()
         self._registrations.stop()
         self.intake.stop()

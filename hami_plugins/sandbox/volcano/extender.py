@@ -188,7 +188,7 @@ class ExtendedSession:
         return self._client.predicate(member.raw, self._nodes[node], others)
 
     def _ranked(self, member: WaitingPod, fitting: Sequence[str]) -> str:
-        """The best node; nobody is asked about a single one, and without an answer the first is best."""
+        """The best node; no extender is asked about a single one, and without an answer the first is best."""
         if len(fitting) == 1 or not self._client.arguments.prioritizes:
             return fitting[0]
         scores = self._client.prioritize(member.raw, [self._nodes[name] for name in fitting])
