@@ -11,7 +11,7 @@ RESOURCES: Final = ResourceNames(count="acme.example/card", memory="acme.example
 SPEC: Final = VendorSpec(
     name=VendorName("Acme"),
     title="Acme One",
-    maker="Acme",
+    vendor="Acme",
     resources=RESOURCES,
     keys=AnnotationKeys(
         allocated="hami.io/acme-devices-allocated",

@@ -52,7 +52,7 @@ def list_vendors(name: str | None, *, form: Form, headers: bool, settings: str |
 def _called(spec: VendorSpec) -> frozenset[str]:
     """How people call a vendor: its name, what its devices are called, who makes them, what they are asked for with."""
     title = spec.title.lower()
-    words = (spec.name, title, f"{title}s", spec.maker, *spec.resources.all())
+    words = (spec.name, title, f"{title}s", spec.vendor, *spec.resources.all())
     return frozenset(each.lower() for each in words if each)
 
 

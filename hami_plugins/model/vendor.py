@@ -324,7 +324,7 @@ class VendorSpec:
 
     name: VendorName
     title: str
-    maker: str
+    vendor: str
     resources: ResourceNames
     keys: AnnotationKeys
     inventory: Callable[[VendorSpec, NodeObject], DeviceInventory]

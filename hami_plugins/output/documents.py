@@ -342,7 +342,7 @@ def _vendor(spec: VendorSpec) -> schema.VendorDocument:
     return {
         "name": spec.name,
         "title": spec.title,
-        "maker": spec.maker,
+        "maker": spec.vendor,
         "dialect": spec.dialect.value,
         "resources": _set(
             {

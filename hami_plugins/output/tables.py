@@ -162,7 +162,7 @@ def vendor(spec: VendorSpec) -> Table:
     facts: Sequence[tuple[str, str]] = (
         ("vendor", spec.name),
         ("device", spec.title),
-        ("maker", spec.maker),
+        ("maker", spec.vendor),
         ("scheduler", spec.dialect),
         ("count", names.count),
         ("memory", names.memory),

@@ -73,7 +73,7 @@ def _is_percentage(amount: Quantity) -> bool:
 SPEC: Final = VendorSpec(
     name=VendorName("AMD"),
     title="AMD GPU",
-    maker="AMD",
+    vendor="AMD",
     resources=ResourceNames(count="amd.com/gpu", memory="amd.com/gpumem", cores="amd.com/gpucores"),
     keys=AnnotationKeys(
         allocated="hami.io/amd-devices-allocated",

@@ -98,7 +98,7 @@ def spec_of(chip: Chip) -> VendorSpec:
     return VendorSpec(
         name=VendorName(chip.word),
         title=f"Ascend {chip.word.removeprefix('Ascend')}",
-        maker="Huawei",
+        vendor="Huawei",
         resources=resources,
         keys=AnnotationKeys(
             allocated=f"hami.io/{chip.word}-devices-allocated",

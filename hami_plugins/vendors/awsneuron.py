@@ -246,7 +246,7 @@ SDK), and Volcano, which counts devices and leaves the choice to the node."""
 SPEC: Final = VendorSpec(
     name=VendorName("AWSNeuron"),
     title="AWS Neuron",
-    maker="AWS",
+    vendor="AWS",
     noun="device",
     resources=ResourceNames(count="aws.amazon.com/neuron", cores="aws.amazon.com/neuroncore"),
     keys=AnnotationKeys(

@@ -42,7 +42,7 @@ def no_cores(request: DeviceRequest) -> bool:
 SPEC: Final = VendorSpec(
     name=VendorName("Biren"),
     title="Biren GPU",
-    maker="Biren",
+    vendor="Biren",
     resources=ResourceNames(count="birentech.com/gpu"),
     keys=AnnotationKeys(
         allocated="hami.io/Biren-devices-allocated",

@@ -46,7 +46,7 @@ def annotate(view: AllocationView) -> Mapping[str, str]:
 SPEC: Final = VendorSpec(
     name=VendorName("MLU"),
     title="Cambricon MLU",
-    maker="Cambricon",
+    vendor="Cambricon",
     resources=ResourceNames(
         count="cambricon.com/vmlu",
         memory="cambricon.com/mlu.smlu.vmemory",

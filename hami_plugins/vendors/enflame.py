@@ -213,7 +213,7 @@ def _allocated(device: Device, share: AllocatedShare) -> Profile:
 GCU: Final = VendorSpec(
     name=VendorName("GCU"),
     title="Enflame GCU",
-    maker="Enflame",
+    vendor="Enflame",
     resources=ResourceNames(count="enflame.com/gcu"),
     keys=AnnotationKeys(
         allocated="hami.io/enflame-gcu-devices-allocated",
@@ -231,7 +231,7 @@ GCU: Final = VendorSpec(
 DRS: Final = VendorSpec(
     name=VendorName("Enflame"),
     title="Enflame GCU slices (DRS)",
-    maker="Enflame",
+    vendor="Enflame",
     resources=ResourceNames(count="enflame.com/drs-gcu", memory="enflame.com/gcu-memory", cores="enflame.com/gcu-core"),
     keys=AnnotationKeys(
         allocated="hami.io/enflame-vgpu-devices-allocated",

@@ -15,7 +15,7 @@ from hami_plugins.model.vendor import AnnotationKeys, OnBadMemory, RequestRules,
 SPEC: Final = VendorSpec(
     name=VendorName("DCU"),
     title="Hygon DCU",
-    maker="Hygon",
+    vendor="Hygon",
     resources=ResourceNames(count="hygon.com/dcunum", memory="hygon.com/dcumem", cores="hygon.com/dcucores"),
     keys=AnnotationKeys(
         allocated="hami.io/dcu-devices-allocated",

@@ -51,7 +51,7 @@ def spec_of(model: str) -> VendorSpec:
     return VendorSpec(
         name=VendorName(model),
         title=f"Iluvatar {model}",
-        maker="Iluvatar",
+        vendor="Iluvatar",
         resources=resources,
         keys=AnnotationKeys(
             allocated=f"hami.io/{model}-devices-allocated",

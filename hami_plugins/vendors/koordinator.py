@@ -372,7 +372,7 @@ def _others(text: str) -> Sequence[Requirement]:
 SPEC: Final = VendorSpec(
     name=NAME,
     title="GPU (Koordinator)",
-    maker="NVIDIA",
+    vendor="NVIDIA",
     word=WORD,
     dialect=Dialect.KOORDINATOR,
     resources=ResourceNames(count=SHARED, memory=MEMORY, memory_percentage=RATIO, cores=CORE, older=(GPU,)),

@@ -255,7 +255,7 @@ _AVOID_IDS: Final = ("hami.io/no-use-xpu-uuid", "baidu.com/nouse-gpuuuid")
 SPEC: Final = VendorSpec(
     name=VendorName("kunlun"),
     title="Kunlun XPU",
-    maker="Kunlunxin",
+    vendor="Kunlunxin",
     resources=ResourceNames(count="kunlunxin.com/xpu"),
     keys=AnnotationKeys(
         allocated="hami.io/kunlun-allocated", use_ids=_USE_IDS, avoid_ids=_AVOID_IDS, lock="", extra=(INDEX_KEY,)
@@ -277,7 +277,7 @@ SPEC: Final = VendorSpec(
 SLICED: Final = VendorSpec(
     name=VendorName("XPU"),
     title="Kunlun vXPU",
-    maker="Kunlunxin",
+    vendor="Kunlunxin",
     resources=ResourceNames(count="kunlunxin.com/vxpu", memory="kunlunxin.com/vxpu-memory"),
     keys=AnnotationKeys(
         allocated="hami.io/xpu-devices-allocated",

@@ -331,7 +331,7 @@ def annotate(view: AllocationView) -> Mapping[str, str]:
 SPEC: Final = VendorSpec(
     name=VendorName("Metax-GPU"),
     title="MetaX GPU",
-    maker="MetaX",
+    vendor="MetaX",
     resources=ResourceNames(count="metax-tech.com/gpu"),
     keys=AnnotationKeys(
         allocated="hami.io/metax-gpu-devices-allocated",
@@ -351,7 +351,7 @@ SPEC: Final = VendorSpec(
 SHARED: Final = VendorSpec(
     name=VendorName("Metax-SGPU"),
     title="MetaX sGPU",
-    maker="MetaX",
+    vendor="MetaX",
     resources=ResourceNames(count="metax-tech.com/sgpu", memory="metax-tech.com/vmemory", cores="metax-tech.com/vcore"),
     keys=AnnotationKeys(
         allocated="hami.io/metax-sgpu-devices-allocated",

@@ -111,7 +111,7 @@ def annotate(view: AllocationView) -> Mapping[str, str]:
 SPEC: Final = VendorSpec(
     name=VendorName("Mthreads"),
     title="Moore Threads GPU",
-    maker="Moore Threads",
+    vendor="Moore Threads",
     resources=ResourceNames(
         count="mthreads.com/vgpu",
         memory="mthreads.com/sgpu-memory",

@@ -95,7 +95,7 @@ def _is_die(device: Device) -> bool:
 SPEC: Final = VendorSpec(
     name=VendorName("Vastai"),
     title="Vastai VA",
-    maker="Vastai",
+    vendor="Vastai",
     resources=ResourceNames(count="vastaitech.com/va"),
     keys=AnnotationKeys(
         allocated="hami.io/Vastai-devices-allocated",

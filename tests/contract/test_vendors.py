@@ -361,7 +361,7 @@ def test_a_negative_amount_is_refused(spec: VendorSpec) -> None:
 def test_a_vendors_names_and_steps_are_all_told(spec: VendorSpec) -> None:
     told = (
         spec.title,
-        spec.maker,
+        spec.vendor,
         spec.resources.count,
         spec.keys.allocated,
         spec.memory_step,
@@ -386,7 +386,7 @@ def test_what_vendors_write_and_what_their_nodes_say_is_nobody_elses() -> None:
 
 
 def test_a_key_that_one_maker_writes_is_not_read_as_another_makers_choice() -> None:
-    written = {(key, spec.maker) for spec in REGISTRY for key in spec.keys.extra}
+    written = {(key, spec.vendor) for spec in REGISTRY for key in spec.keys.extra}
     for spec in REGISTRY:
         inputs = {
             *spec.keys.use_ids,
@@ -395,4 +395,4 @@ def test_a_key_that_one_maker_writes_is_not_read_as_another_makers_choice() -> N
             spec.keys.avoid_models,
             spec.keys.mode,
         }
-        assert not {key for key, maker in written if maker != spec.maker} & inputs
+        assert not {key for key, vendor in written if vendor != spec.vendor} & inputs

@@ -79,7 +79,7 @@ def _models(spec: VendorSpec, annotations: dict[str, str]) -> bool:
 
 def _numa(spec: VendorSpec, annotations: dict[str, str]) -> bool:
     """NUMA binding, or sets of cards that keep to one side of the machine."""
-    return spec.binds_numa or spec.maker == "Kunlunxin"
+    return spec.binds_numa or spec.vendor == "Kunlunxin"
 
 
 def _topology(spec: VendorSpec, annotations: dict[str, str]) -> bool:

@@ -65,7 +65,7 @@ class NodeCards:
     """
 
     node: NodeName
-    maker: str = ""
+    vendor: str = ""
     cards: tuple[RegisteredCard, ...] = ()
     remarks: tuple[str, ...] = ()
     certain: bool = True
@@ -96,13 +96,13 @@ def cards_of(node: NodeObject, registry: Registry, only: Collection[str] = ()) -
                 remarks.append(f"node {node.name}: card {name}: {why}")
             elif name not in found:
                 found[name] = (_maker(spec), _card(device, name))
-    makers = sorted({maker for maker, _ in found.values()})
-    if len(makers) > 1:
-        words = f"node {node.name}: cards of {' and '.join(makers)}; Koordinator knows one vendor for each node. Name "
+    vendors = sorted({vendor for vendor, _ in found.values()})
+    if len(vendors) > 1:
+        words = f"node {node.name}: cards of {' and '.join(vendors)}; Koordinator knows one vendor for each node. Name "
         return NodeCards(node=node.name, remarks=(*remarks, f"{words}the vendors in devices.vendors"), certain=False)
     return NodeCards(
         node=node.name,
-        maker=makers[0] if makers else "",
+        vendor=vendors[0] if vendors else "",
         cards=tuple(card for _, card in found.values()),
         remarks=tuple(remarks),
         certain=certain,

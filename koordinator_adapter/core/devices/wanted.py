@@ -99,7 +99,7 @@ def _elsewhere(found: NodeCards, numbers: Mapping[DeviceId, int]) -> list[str]:
         for name, place in found.places.items()
         if numbers.get(name, place) != place
     ]
-    if found.maker != NVIDIA or not moved:
+    if found.vendor != NVIDIA or not moved:
         return []
     return [
         f"node {found.node}: {', '.join(moved)}: where koordlet's hook (gate GPUEnvInject) shows cards by "
@@ -155,7 +155,7 @@ def _labels(found: NodeCards, live: DeviceObject | None) -> Mapping[str, str]:
     if not found.cards:
         return {} if live is None else live.labels
     first = min(found.cards, key=lambda each: each.index)
-    return {key: value for key, value in ((VENDOR_LABEL, found.maker), (MODEL_LABEL, first.model)) if value}
+    return {key: value for key, value in ((VENDOR_LABEL, found.vendor), (MODEL_LABEL, first.model)) if value}
 
 
 def _cards(live: DeviceObject | None) -> Iterable[PublishedDevice]:

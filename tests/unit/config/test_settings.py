@@ -85,8 +85,8 @@ vnpus:
         spec = found.owner_of(resource)
         assert spec is not None
         assert spec.name == name
-    assert {spec.name for spec in found if spec.maker == "Huawei"} == {"Ascend910Z"}
-    assert {spec.name for spec in found if spec.maker == "Iluvatar"} == {"MR-V100"}
+    assert {spec.name for spec in found if spec.vendor == "Huawei"} == {"Ascend910Z"}
+    assert {spec.name for spec in found if spec.vendor == "Iluvatar"} == {"MR-V100"}
 
 
 VOLCANO_DEVICES = """\

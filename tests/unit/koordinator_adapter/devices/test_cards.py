@@ -39,7 +39,7 @@ def test_cards_that_two_agents_tell_of_are_there_once() -> None:
     volcano = {"volcano.sh/node-vgpu-register": "GPU-0,10,40960,NVIDIA-A100,true,hami-core:"}
     found = read(a_node(card(0), **volcano))
     assert [each.id for each in found.cards] == ["GPU-0"]
-    assert (found.maker, found.remarks) == ("nvidia", ())
+    assert (found.vendor, found.remarks) == ("nvidia", ())
 
 
 def test_of_several_makers_one_has_to_be_named() -> None:
@@ -57,7 +57,7 @@ def npus(chip: str) -> NodeCards:
 
 def test_an_npu_has_its_numbers_beside_its_memory() -> None:
     found = npus("Ascend910B3")
-    assert found.maker == "huawei"
+    assert found.vendor == "huawei"
     assert found.cards[0].model == "Ascend-910B3"
     assert found.cards[0].npu == {NPU_CORE: 20, "huawei.com/npu-cpu": 7, NPU_DVPP: 100}
     assert npus("Ascend910A").cards[0].npu == {NPU_CORE: 30, NPU_DVPP: 100}
@@ -78,4 +78,4 @@ def test_a_text_becomes_the_value_of_a_label(text: str, value: str) -> None:
 
 def test_nothing_is_read_of_a_node_that_tells_of_nothing() -> None:
     found = read(a_node())
-    assert (found.cards, found.maker, found.remarks, found.certain) == ((), "", (), True)
+    assert (found.cards, found.vendor, found.remarks, found.certain) == ((), "", (), True)
