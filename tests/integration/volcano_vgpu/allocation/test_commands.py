@@ -52,7 +52,7 @@ def test_the_conf_that_is_printed_passes_its_own_check(run: Run, tmp_path: Path,
         mode == "extender"
     )
     code, said = run("conf", "--mode", mode, "--check", written(tmp_path, "conf.yaml", text))
-    assert (code, "nothing is wrong" in said) == (Exit.FINE, True)
+    assert (code, ": no defects" in said) == (Exit.FINE, True)
 
 
 def test_the_conf_is_a_document_for_programs_too(run: Run) -> None:
