@@ -120,7 +120,7 @@ def _plan(html: str, settings: Settings, registry: Registry) -> None:
 
 
 def _carry(settings: Settings, registry: Registry) -> None:
-    """One workload into Koordinator's words and onto its nodes; left out where nobody brings that command."""
+    """Translate one workload for Koordinator and place it; left out where the command is not installed."""
     if not plugins.has_command(KOORDINATOR):
         return
     text = _translated(examples.workload_text(CARRIED))

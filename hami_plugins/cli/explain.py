@@ -92,7 +92,7 @@ def run(order: ExplainOptions) -> int:
 
 
 def _beside(order: ExplainOptions) -> Callable[[Explanation], UsageReport]:
-    """What is told beside an explanation, where somebody said what containers use."""
+    """The usage that is printed with an explanation, if --usage is given."""
     if not order.usage:
         return lambda _found: UsageReport()
     from hami_plugins.output import usage

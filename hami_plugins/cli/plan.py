@@ -42,7 +42,7 @@ MOST_PROBLEMS: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
-    """What somebody wants to have planned, and how the answer is to be given."""
+    """The options of ``plan``."""
 
     files: tuple[str, ...]
     recursive: bool

@@ -28,7 +28,7 @@ _DOCUMENTS = {VetForm.JSON: Form.JSON, VetForm.SARIF: Form.JSON, VetForm.YAML: F
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VetOptions:
-    """What somebody wants to have looked at; ``source`` is ``None`` without a cluster to hold it against.
+    """The options of ``vet``; ``source`` is ``None`` without a cluster to hold it against.
 
     ``scheduler`` is the release of Volcano (``volcano-1.14``) and ``assigner`` who allocates cards there; empty to take
     what is set or found.

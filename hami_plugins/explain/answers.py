@@ -95,7 +95,7 @@ _Asked: TypeAlias = tuple[PodDemand, Policy, str, int]
 """Demand, policy, namespace, and which cluster: all that a refusal by the nodes depends on."""
 
 _Told: TypeAlias = tuple[str, Stage, str]
-"""Workload, stage and reason: pods with equal ones are told of together."""
+"""Workload, stage and reason: pods with equal ones are reported together."""
 
 
 class Answers:

@@ -1,4 +1,4 @@
-"""The smallest changes for a pod as somebody submitted it, admission and quota included."""
+"""The smallest changes for a pod as it was submitted, admission and quota included."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class EnqueueSuggestions:
         self._proofs = min(max(MOST_LOOKS // max(size, 1), LEAST_PROOFS), MOST_PROOFS)
 
     def holders(self, pod: PodPlan) -> tuple[Blocker, ...]:
-        """Who holds a pod; nobody where a queue takes no pods at all, or nothing holds it."""
+        """The blockers of a pod; empty where a queue takes no pods at all, or nothing blocks it."""
         return () if pod.hold is None else self._holders.of(pod.hold)
 
     def freed(self, pod: PodPlan, *, limit: int = 3) -> tuple[Freed, ...]:

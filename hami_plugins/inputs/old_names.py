@@ -48,7 +48,7 @@ RESOURCES: Final[Mapping[str, Outdated]] = {
 
 
 def remark(resource: str) -> str:
-    """What to write in place of a name that nobody reads any more, to stand after a sentence about it; else nothing."""
+    """What to write in place of a name that is no longer read, as the end of a sentence about it; else nothing."""
     old = RESOURCES.get(resource)
     if old is None:
         return ""

@@ -59,7 +59,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def instead(word: str, known: Iterable[str]) -> str:
-    """What is said of a plain word that is none of the known ones: which was meant, else some of those there are."""
+    """The message for an unknown word: which was meant, else some of those there are."""
     names = sorted(known)
     near = nearest(word, names)
     if near is not None:

@@ -18,7 +18,7 @@ from hami_plugins.queueing.stages import PlanUnit, PodPlan, Stage
 def remarked(
     plans: Sequence[PodPlan], units: Sequence[PlanUnit], snapshot: ClusterSnapshot, registry: Registry
 ) -> Iterator[PodPlan]:
-    """The plans with notes: on pods that run already, on schedulers and priorities that nobody knows."""
+    """The plans with notes: on pods that run already, on unknown schedulers and priorities."""
     names = {plan.pod.full_name for plan in plans}
     runs = {
         record.full_name: entry.name

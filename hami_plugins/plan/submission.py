@@ -107,7 +107,7 @@ _OF_DAEMON_SETS: Final = (
         for condition in ("disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
     ),
 )
-"""What the DaemonSet controller adds to its pods, so that they run on cordoned and troubled nodes, too."""
+"""What the DaemonSet controller adds to its pods, so that they also run on cordoned and troubled nodes."""
 
 
 def _one_per_node(pod: Pod, snapshot: ClusterSnapshot) -> Iterator[Pod]:

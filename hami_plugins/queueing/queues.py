@@ -27,7 +27,7 @@ EVERYWHERE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 """What every real node has, also where a listing leaves it out."""
 
 DEFAULT: Final = "default"
-"""The queue of whoever names none."""
+"""The queue of jobs that name none."""
 
 
 class QueueSortKey(NamedTuple):

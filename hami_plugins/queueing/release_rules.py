@@ -27,9 +27,9 @@ from hami_plugins.vendors.volcano_releases import Quirk
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseRule:
-    """Pods of which a sentence is said when the release does ``quirk``. ``{volcano}`` in it is the release.
+    """Pods that get a note when the release does ``quirk``. ``{volcano}`` in it is the release.
 
-    ``unasked`` rules are about what the pod itself asks for; they are said also where nobody has named a release.
+    ``unasked`` rules are about what the pod itself asks for; they are printed even if no release is given.
     """
 
     name: str
@@ -406,4 +406,4 @@ RULES: Final = (
         words="{volcano} binds pods without looking at cards from its start until their node changes",
     ),
 )
-"""In the order in which they are said."""
+"""In the order in which they are printed."""

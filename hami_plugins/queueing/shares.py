@@ -23,7 +23,7 @@ class QueueDemand(NamedTuple):
 
 
 def divided(claims: Iterable[QueueDemand], total: Amounts) -> dict[str, dict[str, int]]:
-    """The share of each queue. Rounds go on until nothing is left or nobody takes more."""
+    """The share of each queue. Rounds go on until nothing is left or no queue takes more."""
     listed = list(claims)
     shares: dict[str, dict[str, int]] = {claim.queue: {} for claim in listed}
     left = dict(total)

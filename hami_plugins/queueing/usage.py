@@ -88,7 +88,7 @@ def gate_by(snapshot: ClusterSnapshot, rules: Rules) -> EnqueueAdmission | None:
 def gate_of(
     snapshot: ClusterSnapshot, plugin: str = "", *, nested: bool | None = None, overcommit: Fraction = OVERCOMMIT
 ) -> EnqueueAdmission | None:
-    """The gate as the cluster is, or ``None`` when the listing has no queues, so that nobody knows of one.
+    """The gate as the cluster is, or ``None`` when the listing has no queues.
 
     ``plugin`` is the one that divides the cluster among queues, ``proportion`` or ``capacity``; where nobody says, it
     is ``capacity`` if any queue has something ``deserved``, which ``proportion`` does not read. ``nested`` says whether

@@ -40,7 +40,7 @@ def newcomers(
 
 
 def fresh(like: NodeEntry, name: NodeName) -> NodeEntry:
-    """A node as ``like`` was when it was new: nobody on it, every device healthy, its own name and device ids."""
+    """A node as ``like`` was when it was new: no pod on it, every device healthy, its own name and device ids."""
     shape = like.state.shape
     devices = tuple(replace(device, healthy=True, cordoned=False) for device in shape.devices)
     labels = {key: name if key == _HOSTNAME else value for key, value in like.facts.labels.items()}

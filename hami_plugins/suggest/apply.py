@@ -36,7 +36,7 @@ _POLICY: Final[Mapping[ChangeKind, Callable[[Policy], Policy]]] = {
 
 
 def literally(question: DecisionRequest, registry: Registry) -> Callable[[tuple[Change, ...]], DecisionRequest]:
-    """The settling of a question whose amounts nobody rewrites."""
+    """The settling of a question whose amounts are not rewritten."""
 
     def settle(changes: tuple[Change, ...]) -> DecisionRequest:
         result = question

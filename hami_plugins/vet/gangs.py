@@ -135,7 +135,7 @@ def too_few_replicas(subject: Subject, _: Context) -> Iterator[Violation]:
 
 
 def missing_group(subject: Subject, context: Context) -> Iterator[Violation]:
-    """Pods of gangs that nobody has made."""
+    """Pods of gangs that do not exist."""
     if (subject.group, subject.kind) == JOB:
         return
     snapshot = context.snapshot

@@ -22,7 +22,7 @@ _NEURON: Final = "neuron.hami-plugins.io"
 
 
 class Installed(NamedTuple):
-    """The release of Volcano's scheduler, ``None`` where nobody says it, and who allocates cards.
+    """The release of Volcano's scheduler, ``None`` where it is unknown, and the component that allocates cards.
 
     ``neuron`` is whether our server allocates Neuron devices.
     """

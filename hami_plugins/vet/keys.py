@@ -1,4 +1,4 @@
-"""HP40x: annotations that nobody reads: misspelt, dead, for another vendor, or in the wrong place."""
+"""HP40x: annotations without a reader: misspelt, dead, for another vendor, or in the wrong place."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hami_plugins.vet.resources import PodView, Subject
 from hami_plugins.vet.vocabulary import HAMI_DOMAIN, POLICY_KEYS, domain
 
 _WISH: Final = re.compile(r"(^(no-?)?use-)|uuid|gpu|npu|policy|-mode$|bind|type$|weights", re.IGNORECASE)
-"""Looks like something that somebody wishes of a scheduler."""
+"""Keys that look like a wish to a scheduler."""
 
 
 def misspelt(pod: PodView, context: Context) -> Iterator[Violation]:

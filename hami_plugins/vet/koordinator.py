@@ -118,7 +118,7 @@ def without_selector(pod: PodView, context: Context) -> Iterator[Violation]:
 
 
 def other_scheduler(pod: PodView, context: Context) -> Iterator[Violation]:
-    """Koordinator's words for somebody else's scheduler."""
+    """Koordinator's resources for another scheduler."""
     spec = _spec(pod, context)
     if spec is None or pod.labels.get(rules.SCHEDULER_LABEL):
         return

@@ -1,4 +1,4 @@
-"""HP1xx: resources that nobody reads as they are spelled."""
+"""HP1xx: resources that no component reads as they are spelled."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def unmanaged(container: ContainerView, pod: PodView, context: Context) -> Itera
 
 
 def static_partition(container: ContainerView, pod: PodView, context: Context) -> Iterator[Violation]:
-    """Partitions that somebody cuts by hand."""
+    """Partitions that were cut by hand."""
     for amount in _strangers(container, context):
         if amount.resource.startswith(facts.STATIC_PARTITION):
             yield Violation(
@@ -97,7 +97,7 @@ def _metadata(subject: Subject) -> Iterator[tuple[tuple[str | int, ...], dict[st
 
 
 def _strangers(container: ContainerView, context: Context) -> Iterator[ResourceEntry]:
-    """Every resource of somebody's domain that no vendor has; the limit where there is one.
+    """Every resource of a known domain that no vendor has; the limit where there is one.
 
     What Koordinator's scheduler takes beside cards (network cards, an NPU's CPUs) is known without being a vendor's.
     """

@@ -1,4 +1,4 @@
-"""HP71x: quotas that limit nothing, because nobody reads their words."""
+"""HP71x: quotas that limit nothing, because no component reads their keys."""
 
 from __future__ import annotations
 

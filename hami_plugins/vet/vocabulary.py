@@ -1,4 +1,4 @@
-"""Every word of the registered vendors and what it is: a resource, something a pod may say, or somebody else's note."""
+"""Every word of the registered vendors and what it is: a resource, an annotation, or another component's record."""
 
 from __future__ import annotations
 

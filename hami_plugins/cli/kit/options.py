@@ -20,7 +20,7 @@ class Form(StrEnum):
 
 
 class ReportForm(StrEnum):
-    """How a report beside the answer is printed."""
+    """How a report next to the answer is printed."""
 
     TEXT = "text"
     JSON = "json"

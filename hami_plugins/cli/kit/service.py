@@ -15,7 +15,7 @@ _log = structlog.get_logger(__name__)
 
 
 def stop_on_signals() -> threading.Event:
-    """Set, from now on, once somebody asks the process to end (SIGTERM, SIGINT). Only the main thread may call it."""
+    """Set, from now on, once the process gets SIGTERM or SIGINT. Only the main thread may call it."""
     stop = threading.Event()
 
     def end(number: int, _frame: FrameType | None) -> None:

@@ -120,7 +120,7 @@ class DemoScript:
             self._teller.more(f"event of {about['kind'].lower()} {where}: {event['message']}", "warn")
 
     def _events(self) -> list[dict[str, Any]]:
-        """What is said about cards: of the node first, then of its pods by name."""
+        """The lines about cards: of the node first, then of its pods by name."""
         found = [each for each in self._cluster.server.objects("events") if each["reason"].startswith("GPU")]
         return sorted(found, key=lambda each: (each["involvedObject"]["kind"], each["involvedObject"]["name"]))
 

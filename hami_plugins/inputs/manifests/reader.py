@@ -25,7 +25,7 @@ _PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 class Text:
-    """One file: its name and text, and the places in it, which are worked out when somebody first asks."""
+    """One file: its name and text, and the places in it, which are worked out on the first request."""
 
     def __init__(self, text: str, source: str) -> None:
         self.text = text

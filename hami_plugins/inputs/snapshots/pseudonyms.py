@@ -1,7 +1,7 @@
 """What the secret texts of a cluster become, so that it can be shown to strangers.
 
 Pseudonyms are numbers in the order of the texts, because schedulers decide ties by name. No pseudonym is computed from
-its text, so that nobody finds a text by trying a dictionary. Redacting again changes nothing.
+its text, so a dictionary attack does not find a text. Redacting again changes nothing.
 """
 
 from __future__ import annotations

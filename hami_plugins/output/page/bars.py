@@ -53,7 +53,7 @@ class CardBar:
 
 @dataclass(frozen=True, slots=True)
 class DeviceRow:
-    """A line of a node's panel: one card, or several equal ones that nobody uses."""
+    """A line of a node's panel: one card, or several equal unused ones."""
 
     index: str
     cards: tuple[CardBar, ...]

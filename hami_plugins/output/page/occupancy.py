@@ -1,4 +1,4 @@
-"""Every card of a plan's cluster as parts: who holds what, what is free, and which free part nobody can use.
+"""Every card of a plan's cluster as parts: who holds what, what is free, and which free part no pod can use.
 
 The parts of a card add up to its capacity, in the first of memory, cores and slots that the card has.
 """
@@ -169,7 +169,7 @@ class Occupancy:
         )
 
     def _rest(self, entry: NodeEntry, device: Device, usage: DeviceUsage, *, left: int) -> tuple[SegmentKind, str]:
-        """What the part is that nobody holds, and why it cannot be used."""
+        """The kind of a free part, and why it cannot be used."""
         if not device.healthy:
             return SegmentKind.UNAVAILABLE, "unhealthy"
         if device.cordoned:
@@ -184,7 +184,7 @@ class Occupancy:
         return (SegmentKind.STRANDED, note) if note else (SegmentKind.FREE, "")
 
     def _why_stranded(self, device: Device, usage: DeviceUsage, shape: NodeShape) -> str:
-        """Why no pod can use what is left of a card that somebody uses; empty when one can."""
+        """Why no pod can use what is left of a used card; empty when one can."""
         if not usage.slots:
             return ""
         if usage.slots >= device.slots:
