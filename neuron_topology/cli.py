@@ -32,7 +32,7 @@ app.add_typer(hypernodes_app)
 
 
 class NetworkMode(StrEnum):
-    """What becomes of a gang that does not fit into one part of the network."""
+    """What happens to a gang that does not fit into one part of the network."""
 
     HARD = "hard"
     SOFT = "soft"
@@ -61,7 +61,7 @@ Restarts = Annotated[
     typer.Option(
         "--restarts",
         min=0,
-        help="How often the whole job starts again after the loss of a pod; 0: it ends. Default: the job's, else 3.",
+        help="How often the whole job restarts after the loss of a pod; 0: it ends. Default: the job's, else 3.",
     ),
 ]
 Duration = Annotated[
@@ -69,7 +69,7 @@ Duration = Annotated[
     typer.Option(
         "--duration",
         metavar="6h",
-        help="How long the job runs, unless it says so itself: no machine whose Capacity Block ends before gets it.",
+        help="Duration of jobs that set none: they do not start on machines whose Capacity Block ends earlier.",
     ),
 ]
 
@@ -85,10 +85,12 @@ def patch(
     duration: Duration = "",
     order: Annotated[
         bool,
-        typer.Option("--node-order", help="Tell the members the order of the cluster's nodes, as `ranks` prints it."),
+        typer.Option(
+            "--node-order", help="Pass the order of the cluster's nodes to the members, as `ranks` prints it."
+        ),
     ] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Print no objects; exit code 1 where something would be changed.")
+        bool, typer.Option("--check", help="Print no objects; exit code 1 when something would change.")
     ] = False,
     output: ObjectOutput = ObjectForm.YAML,
     snapshot: options.Snapshot = None,
@@ -98,7 +100,7 @@ def patch(
     """Make Volcano Jobs for Neuron devices such that Volcano can see and place them, and print them. Reads only.
 
     Requests as large as limits, today's resource names, cpu and memory that a node has, tolerations, the gang's size,
-    what follows the loss of a pod, and how near the pods have to be. All else in the files stays as it is written.
+    what follows the loss of a pod, and how near the pods have to be. Everything else in the files stays unchanged.
     With a cluster (--snapshot, --context, --kubeconfig) its own nodes decide how much cpu and memory a pod may request
     (else a table of EKS's nodes does), and a requested tier without HyperNodes is reported.
 
@@ -136,9 +138,7 @@ def simulate(
     ] = None,
     trace: Annotated[
         list[str] | None,
-        typer.Option(
-            "--trace", metavar="FILE|-", help="Jobs as they came (CSV: arrival,devices,duration). Repeatable."
-        ),
+        typer.Option("--trace", metavar="FILE|-", help="A trace of jobs (CSV: arrival,devices,duration). Repeatable."),
     ] = None,
     mix: Annotated[
         list[str] | None,
@@ -149,14 +149,15 @@ def simulate(
         ),
     ] = None,
     instance: Annotated[
-        str | None, typer.Option("--instance", metavar="TYPE", help="What the nodes are. Default: trn1.32xlarge.")
+        str | None,
+        typer.Option("--instance", metavar="TYPE", help="Instance type of the nodes. Default: trn1.32xlarge."),
     ] = None,
     nodes: Annotated[
-        list[int] | None, typer.Option("--nodes", min=1, help="How many nodes. Repeatable. Default: 8.")
+        list[int] | None, typer.Option("--nodes", min=1, help="Number of nodes. Repeatable. Default: 8.")
     ] = None,
     load: Annotated[
         list[float] | None,
-        typer.Option("--load", help="What jobs ask for, by what there is. Repeatable. Default: 0.9."),
+        typer.Option("--load", help="Offered load: devices requested / devices available. Repeatable. Default: 0.9."),
     ] = None,
     policy: Annotated[
         list[str] | None,
@@ -170,12 +171,12 @@ def simulate(
     jobs: Annotated[int | None, typer.Option("--jobs", min=100, help="Jobs of each run. Default: 20000.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Run n draws its jobs from seed + n.")] = None,
     html: Annotated[
-        str | None, typer.Option("--html", metavar="FILE", help="Write charts as one self-contained page, too.")
+        str | None, typer.Option("--html", metavar="FILE", help="Also write charts as one self-contained page.")
     ] = None,
     output: options.Output = Form.TABLE,
     no_headers: options.NoHeaders = False,
 ) -> None:
-    """Compare ways of choosing devices on many random jobs, or on your own. Reads only.
+    """Compare allocation policies on many random jobs, or on your own. Reads only.
 
     For each policy: devices in use, jobs rejected although a node had enough free devices (fragmentation), and jobs
     accepted by size, each with its 95 % confidence interval. Every policy gets the same jobs.
@@ -205,7 +206,7 @@ def instances(
     *,
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[TYPE]", help="One type in full. Default: all, in a line each."),
+        typer.Argument(metavar="[TYPE]", help="Print one type in full. Default: all, one line each."),
     ] = None,
     output: options.Output = Form.TABLE,
     no_headers: options.NoHeaders = False,
@@ -221,7 +222,7 @@ def instances(
 
 @app.command()
 def component() -> None:
-    """Print where our component for TorchX is: torchx run $(hami-plugins neuron component) --image IMAGE"""
+    """Print the path of our TorchX component: torchx run $(hami-plugins neuron component) --image IMAGE"""
     from hami_plugins.cli.kit import output
     from neuron_topology.torchx.driver import COMPONENT
 
@@ -234,7 +235,7 @@ def submit(
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="-- [ARGUMENT]...", help="What the component takes: -- --image I --script S -- ARGUMENTS"
+            metavar="-- [ARGUMENT]...", help="Arguments of the component: -- --image I --script S -- ARGUMENTS"
         ),
     ] = None,
     queue: Annotated[str, typer.Option("--queue", metavar="NAME", help="Volcano's queue.")],
@@ -244,9 +245,9 @@ def submit(
     ] = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", "--dryrun", help="Print the job. Asks a cluster only where one is named."),
+        typer.Option("--dry-run", "--dryrun", help="Print the job. Queries a cluster only when one is named."),
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Submit even what the cluster could never run.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Submit even a job that the cluster could never run.")] = False,
     cfg: Annotated[
         list[str] | None,
         typer.Option(
@@ -264,9 +265,9 @@ def submit(
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
 ) -> None:
-    """Submit a training job of TorchX, patched as `patch` does it, once its queue and its cluster can take it.
+    """Submit a training job of TorchX, patched as `patch` does it, if its queue and its cluster can run it.
 
-    Says why the job would wait, and what would help. Needs TorchX: pip install '.[torchx]' in the pack's tree.
+    Reports why the job would wait, and what would help. Needs TorchX: pip install '.[torchx]' in the pack's tree.
 
     Writes: the Volcano Job.
 
@@ -295,9 +296,7 @@ def submit(
 def ranks(
     *,
     nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODE]...", help="These nodes. Default: all.")] = None,
-    job: Annotated[
-        str, typer.Option("--job", metavar="NS/NAME", help="The pods of this Volcano Job, by their nodes.")
-    ] = "",
+    job: Annotated[str, typer.Option("--job", metavar="NS/NAME", help="The pods of this Volcano Job, by node.")] = "",
     env: Annotated[
         bool, typer.Option("--env", help="Print NEURON_NODE_ORDER=..., as `patch --node-order` gives it to jobs.")
     ] = False,
@@ -308,7 +307,7 @@ def ranks(
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
 ) -> None:
-    """List nodes in the order of their places in the network, so that neighbours in rank are near. Reads only."""
+    """List nodes by their position in the network, so that neighbours in rank are near. Reads only."""
     from neuron_topology.commands.hypernodes import HyperNodesOptions, print_ranks
 
     source = _source(snapshot, fleet, context, kubeconfig)

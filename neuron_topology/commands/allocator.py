@@ -121,7 +121,7 @@ def clean(inputs: NeuronAllocatorInputs, *, release: str, nodes: bool, dry_run: 
         output.line(f"{'would remove' if dry_run else 'removed'} {what}")
         count += 1
     if not count:
-        output.line("nothing of ours is in the cluster")
+        output.line("none of our objects is in the cluster")
     return Exit.FINE
 
 

@@ -16,11 +16,11 @@ from hami_plugins.cli.kit.options import Form
 def allocator(
     *, config: options.Config = None, context: options.Context = None, kubeconfig: options.Kubeconfig = None
 ) -> None:
-    """Run the server that allocates the Neuron devices of the whole cluster, until it is told to stop.
+    """Run the server that allocates the Neuron devices of the whole cluster, until it is stopped.
 
     Answers Volcano's extender, kube-scheduler's extender and the API server's webhooks from one cache, so that every
-    pod gets a linked set of devices, whoever schedules it. Of several replicas one answers; /readyz says which. Every
-    setting can also come from the environment: HAMI_PLUGINS__NEURON_ALLOCATOR__POLICY=spread.
+    pod gets a linked set of devices, whichever scheduler places it. Of several replicas one answers; /readyz says
+    which. Every setting can also come from the environment: HAMI_PLUGINS__NEURON_ALLOCATOR__POLICY=spread.
 
     Writes: its lease; with its own certificates a Secret; Bindings, where kube-scheduler leaves them to it.
     """
@@ -34,7 +34,7 @@ def verify(
     *,
     wait: options.Wait = 0.0,
 ) -> None:
-    """Ask whether the allocator answers, and what it waits for where it does not. Reads only."""
+    """Check whether the allocator answers, and print what it waits for otherwise. Reads only."""
     from hami_plugins.cli.kit import probe
 
     raise typer.Exit(probe.verify(url, patience=wait))
@@ -76,18 +76,18 @@ def webhooks(
     exempt: options.Exempt = None,
     marked_only: Annotated[
         bool,
-        typer.Option("--marked-only", help="Leave Bindings of unmarked pods alone: all of kube-scheduler's are."),
+        typer.Option("--marked-only", help="Ignore Bindings without the mark, such as all of kube-scheduler's."),
     ] = False,
     jobs: Annotated[
-        bool, typer.Option("--jobs", help="Have Volcano Jobs for Neuron devices made as `patch` makes them.")
+        bool, typer.Option("--jobs", help="Patch new Volcano Jobs for Neuron devices, as `patch` does.")
     ] = False,
     config: options.Config = None,
     output: options.Output = Form.YAML,
 ) -> None:
     """Print the configuration of the webhooks for `kubectl apply`. Reads only.
 
-    Pods that ask for Neuron devices are marked; the Binding of a marked pod waits for the server, all others pass while
-    it is away.
+    Pods that ask for Neuron devices are marked; the Binding of a marked pod waits for the server; all others pass
+    while it is away.
     """
     from neuron_topology.commands.allocator import NeuronAllocatorInputs, print_webhooks
 
@@ -135,9 +135,9 @@ def audit(
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
 ) -> None:
-    """List the bound pods whose Neuron devices are not theirs: given twice, unknown, or none. Reads only.
+    """List the bound pods with wrong Neuron devices: allocated twice, unknown, or none. Reads only.
 
-    Exit code 1 where there are any.
+    Exit code 1 if there are any.
     """
     from hami_plugins.observe import logging
     from neuron_topology.commands.allocator import NeuronAllocatorInputs
@@ -156,10 +156,10 @@ def repair(
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
 ) -> None:
-    """Remove the maps of AWS's scheduler extension from nodes where they are wrong, so that it makes them anew.
+    """Remove wrong maps of AWS's scheduler extension from nodes, so that it recreates them.
 
-    They are wrong where they say that devices or cores are in use which no pod holds, or free which pods hold, and
-    where they are half written. Exit code 1 where something is left to do.
+    A map is wrong if it lists devices or cores in use that no pod holds, or free that pods hold, or if it is
+    incomplete. Exit code 1 if something is left to do.
 
     Writes: removes NEURON_DEV_USAGE_MAP and NEURON_CORE_USAGE_MAP of those nodes.
     """
@@ -179,23 +179,22 @@ def clean(
         typer.Option(
             "--release",
             metavar="NAMESPACE/NAME",
-            help="End the server of this release of the chart first, and remove what is called by it. NAME is that of "
-            "its objects.",
+            help="End the server of this release of the chart first, and remove the objects named after it.",
         ),
     ] = "",
     nodes: Annotated[
         bool,
-        typer.Option("--nodes", help="Take off nodes what operators wrote there: wiring, health, sets, end."),
+        typer.Option("--nodes", help="Also remove what operators wrote on nodes: wiring, health, sets, end."),
     ] = False,
     dry_run: options.DryRun = False,
     config: options.Config = None,
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
 ) -> None:
-    """Remove what is ours from the cluster: webhooks, Lease, Secret, HyperNodes, and the mark on pods.
+    """Remove our objects from the cluster: webhooks, Lease, Secret, HyperNodes, and the mark on pods.
 
-    What running pods were given stays on them, for AWS's device plugin reads it there. While a server has the lease
-    nothing is removed; what `helm uninstall` removes is gone already.
+    Allocations of running pods stay, because AWS's device plugin reads them there. While a server has the
+    lease nothing is removed; what `helm uninstall` removes is gone already.
 
     Writes: deletes the webhooks' configuration, the Lease, the Secret that the server made, HyperNodes that carry our
     label; takes an annotation off pods and, with --nodes, annotations and labels off nodes.

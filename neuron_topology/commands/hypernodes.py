@@ -265,9 +265,9 @@ def _shown(order: HyperNodesOptions, comparison: Comparison, done: Sequence[str]
     for step in comparison.steps:
         output.line(" ".join((step.verb.value, step.name, *done)), _TONES[step.verb])
     for name in comparison.kept:
-        output.line(f"keep {name}, which nothing wants any more (--prune removes it)", "dim")
+        output.line(f"keep {name}, which is no longer needed (--prune removes it)", "dim")
     if not comparison.steps and not comparison.conflicts:
-        output.line("the HyperNodes are as they should be")
+        output.line("the HyperNodes are up to date")
     return Exit.FINDINGS if comparison.steps or comparison.conflicts else Exit.FINE
 
 

@@ -23,7 +23,10 @@ app = typer.Typer(
     add_completion=False,
 )
 Prune = Annotated[
-    bool, typer.Option("--prune", help="Remove those of ours that nothing wants any more; others' are never touched.")
+    bool,
+    typer.Option(
+        "--prune", help="Remove our HyperNodes that are no longer needed; other HyperNodes are never touched."
+    ),
 ]
 
 
@@ -39,7 +42,7 @@ def print_hypernodes(
 ) -> None:
     """Print the HyperNodes, to be applied by other means. Reads only.
 
-    Exit code 1 where labels contradict each other; what they say is on stderr, and what is printed is a tree even so.
+    Exit code 1 if labels contradict each other; the contradictions are on stderr, and the output is still a tree.
     """
     from hami_plugins.cli.kit.inputs import ClusterSource
     from neuron_topology.commands.hypernodes import HyperNodesOptions, print_tree
@@ -57,9 +60,9 @@ def diff(
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
 ) -> None:
-    """Say what `apply` would do, and which HyperNodes of others stand in its way. Reads only.
+    """Print what `apply` would do, and which foreign HyperNodes conflict with it. Reads only.
 
-    Exit code 1 where there is anything to say. A dump for --snapshot needs nodes and hypernodes.topology.volcano.sh.
+    Exit code 1 if there is anything to report. A dump for --snapshot needs nodes and hypernodes.topology.volcano.sh.
     """
     from hami_plugins.cli.kit.inputs import ClusterSource
     from neuron_topology.commands.hypernodes import HyperNodesOptions, print_difference
@@ -77,10 +80,10 @@ def apply(
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
 ) -> None:
-    """Make the cluster's HyperNodes what they should be.
+    """Create, update and delete HyperNodes until they match the labels.
 
-    Writes: HyperNodes that carry our label, and no others. At no moment does a node have two parents; where HyperNodes
-    of others would give it a second one, nothing is written, and the exit code is 1.
+    Writes: HyperNodes that carry our label, and no others. At no moment does a node have two parents; if foreign
+    HyperNodes would give it a second one, nothing is written, and the exit code is 1.
     """
     from hami_plugins.cli.kit.inputs import ClusterSource
     from neuron_topology.commands.hypernodes import HyperNodesOptions

@@ -98,7 +98,7 @@ def instances(name: str | None, *, form: Form, headers: bool) -> int:
     output.table(_allocated(chosen[0]), headers=headers)
     if curves := _curves(chosen[0]):
         output.line()
-        output.line("how likely a set is free where so many other devices are in use, anywhere on the machine")
+        output.line("probability that a set is free while this many other devices are in use, anywhere on the machine")
         output.table(curves, headers=headers)
     return Exit.FINE
 

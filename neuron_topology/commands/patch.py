@@ -51,7 +51,7 @@ def run(order: PatchOptions) -> int:
         for sentence in messages.sentences((*outcome.changes, *outcome.remarks)):
             output.remark(sentence)
         if outcome.fault:
-            output.remark(f"left as it is: {outcome.fault}")
+            output.remark(f"unchanged: {outcome.fault}")
     faulty = any(outcome.fault for outcome in outcomes)
     if order.check:
         return Exit.FINDINGS if faulty or any(outcome.changes for outcome in outcomes) else Exit.FINE
@@ -96,5 +96,5 @@ def _of_file(outcomes: Sequence[_Outcome]) -> str:
     found = rewriter.rewritten(file.text, {number: [top] for number, top in changed.items()})
     for number in found.anew:
         without = "without its comments" if number in found.commented else "in another style"
-        output.remark(f"{file.source} document {number}: written anew, {without}")
+        output.remark(f"{file.source} document {number}: rewritten, {without}")
     return found.text.lstrip("\n")

@@ -64,7 +64,7 @@ def repair(client: KubeClient, *, dry_run: bool, form: Form, headers: bool) -> i
     elif rows:
         output.table(Table(("NODE", "MAP", "WHAT", "STATE"), rows), headers=headers)
     else:
-        output.line("no map of AWS's scheduler extension says anything else than the pods do")
+        output.line("every map of AWS's scheduler extension agrees with the pods")
     left = dry_run or any(state != "removed" for state in states.values())
     return Exit.FINDINGS if found and left else Exit.FINE
 

@@ -94,7 +94,9 @@ def _tell_what_was_left_out(problems: Sequence[str]) -> None:
 
 def _tell_what_changes_nothing(options: Sequence[str]) -> None:
     if options:
-        output.remark(f"{', '.join(options)}: about mixes; a trace has its own jobs and is run once (--mix adds a mix)")
+        output.remark(
+            f"{', '.join(options)}: only for mixes; a trace has its own jobs and is run once (--mix adds a mix)"
+        )
 
 
 def _name(path: str) -> str:

@@ -32,7 +32,7 @@ def _listed(value: Any) -> Any:
 def _some(value: tuple[SelectionPolicy, ...]) -> tuple[SelectionPolicy, ...]:
     """Refuses none at all, once each of them is known to be one."""
     if not value:
-        raise ValueError(f"no policy; there are {', '.join(SelectionPolicy)}")
+        raise ValueError(f"not a policy; choose from {', '.join(SelectionPolicy)}")
     return value
 
 
@@ -72,7 +72,7 @@ class StudyFile(_Strict):
     @classmethod
     def _is_known(cls, found: str) -> str:
         if found not in INSTANCE_TYPES:
-            raise ValueError(f"no such instance type; there are {', '.join(INSTANCE_TYPES)}")
+            raise ValueError(f"not an instance type; choose from {', '.join(INSTANCE_TYPES)}")
         return found
 
     @property

@@ -74,7 +74,7 @@ def run(order: SubmitOptions) -> int:
     elif able or order.force:
         _create(order, job)
     else:
-        output.remark("not submitted; --force submits it even so")
+        output.remark("not submitted; --force submits it anyway")
     return Exit.FINE if able else Exit.FINDINGS
 
 
@@ -122,7 +122,7 @@ def _queue(name: str, snapshot: ClusterSnapshot) -> None:
     """Volcano takes a job for a queue that is not there, and makes no pods of it, without a word."""
     queue = snapshot.queues.get(name)
     if queue is None and (snapshot.queues or name != DEFAULT_QUEUE):
-        raise ConfigError(f"queue {name} is not there; there are {', '.join(sorted(snapshot.queues)) or 'none'}")
+        raise ConfigError(f"queue {name} does not exist; there are {', '.join(sorted(snapshot.queues)) or 'none'}")
     if queue is not None and not queue.open:
         raise ConfigError(f"queue {name} is not open; open it, or submit to another one")
 

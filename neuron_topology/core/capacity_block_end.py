@@ -31,7 +31,7 @@ def seconds_of(text: str) -> float:
     if _SECONDS.fullmatch(text):
         return float(text)
     if not _WHOLE.fullmatch(text):
-        raise ValueError(f"{text!r} is no duration; write 90m, 4h, 1h30m, 2d or a number of seconds")
+        raise ValueError(f"{text!r} is not a duration; write 90m, 4h, 1h30m, 2d or a number of seconds")
     return float(sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(text)))
 
 
@@ -71,7 +71,7 @@ def end_of(annotations: Mapping[str, str], labels: Mapping[str, str]) -> float |
         moment = None
     if moment is None:
         raise ValueError(
-            f"{END_KEY}: {text!r} is no moment, so nobody keeps long jobs off the node; write 2026-11-23T10:00:00Z or "
+            f"{END_KEY}: {text!r} is not a time, so long jobs are not kept off the node; write 2026-11-23T10:00:00Z or "
             "Unix seconds"
         )
     return moment.timestamp()
@@ -83,6 +83,6 @@ def objection(end: float, duration: float, now: float, margin: float) -> str:
         return ""
     moment = datetime.fromtimestamp(end, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return (
-        f"the Capacity Block ends at {moment}, {margin / 60:.0f} minutes before that its machines go, and the pod says "
-        f"that it runs for {duration / 3600:.1f} h ({DURATION_KEY})"
+        f"the Capacity Block ends at {moment}, {margin / 60:.0f} minutes before that its machines go, and the pod's "
+        f"declared duration is {duration / 3600:.1f} h ({DURATION_KEY})"
     )

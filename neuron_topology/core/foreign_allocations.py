@@ -29,11 +29,11 @@ CORES_OF_A_DEVICE: Final = (1, 2, 4, 8)
 _DIGITS: Final = 6
 """A longer number is none of a device or core."""
 
-_UNKNOWN: Final = "nobody wrote down which of the node's Neuron devices it uses, so it holds them all"
-_WRITE_DOWN: Final = f"annotate it with {IDS_KEY}, or make it again with a scheduler that writes them"
+_UNKNOWN: Final = "its annotations do not name its Neuron devices, so it is assumed to hold all devices of the node"
+_WRITE_DOWN: Final = f"annotate it with {IDS_KEY}, or recreate it with a scheduler that writes them"
 
-_NOTHING: Final = "it asks for no Neuron devices, so that it holds none, whatever its annotations name"
-_TAKE_OFF: Final = "take them off it"
+_NOTHING: Final = "it requests no Neuron devices, so it holds none, whatever its annotations name"
+_TAKE_OFF: Final = "remove them"
 
 
 def asked_by(spec: VendorSpec, container: Container) -> list[tuple[str, Quantity]]:

@@ -126,7 +126,7 @@ def _told_cores(node: NodeObject, name: str) -> tuple[int, tuple[str, ...]]:
     try:
         return capacity_of(node, name) or 0, ()
     except WireError as error:
-        return 0, (f"left out of account: {error}",)
+        return 0, (f"ignored: {error}",)
 
 
 def _places(machine: NeuronMachine, count: int) -> int:
@@ -147,8 +147,8 @@ def _withheld(missing: int, count: int) -> tuple[str, ...]:
     if missing <= 0:
         return ()
     return (
-        f"{missing} of {count} devices are not allocatable, and the node does not name them: as many free ones stay "
-        f"unused; name them in {HEALTH_KEY}",
+        f"{missing} of {count} devices are not allocatable, and the node does not name them: as many free ones are "
+        f"reserved; name them in {HEALTH_KEY}",
     )
 
 
@@ -173,9 +173,9 @@ def _reported(condition: NodeCondition, health: MachineHealth) -> str:
     """Why no pod begins on a node with such a condition; empty where it says nothing against that."""
     said = f"the node's condition {condition.kind} is {condition.status} ({condition.reason or 'no reason given'})"
     if condition.kind == AGENT and condition.status == "False":
-        return f"{said}; it takes no pods until that is over or the node is replaced"
+        return f"{said}; it takes no pods until that ends or the node is replaced"
     if condition.kind == DETECTOR and condition.reason.startswith(_ERROR) and not (health.devices or health.links):
-        return f"{said}; replace the node, or say in {HEALTH_KEY} which device is broken, to use the others"
+        return f"{said}; replace the node, or name the broken device in {HEALTH_KEY}, to use the others"
     return ""
 
 
@@ -187,7 +187,7 @@ def _health(node: NodeObject) -> tuple[MachineHealth, tuple[str, ...]]:
     try:
         return decode_health(HEALTH_KEY, written)
     except WireError as error:
-        return MachineHealth(), (f"left out of account: {error}",)
+        return MachineHealth(), (f"ignored: {error}",)
 
 
 def _machine(node: NodeObject, count: int, health: MachineHealth) -> NeuronMachine:
@@ -198,7 +198,7 @@ def _machine(node: NodeObject, count: int, health: MachineHealth) -> NeuronMachi
         try:
             observed = neuron_ls.decode(LINKS_KEY, printed)
         except WireError as error:
-            remarks = (f"left out of account: {error}",)
+            remarks = (f"ignored: {error}",)
     machine = with_health(machine_of(node.labels.get(INSTANCE_LABEL, ""), count, observed), health)
     return replace(machine, remarks=(*remarks, *machine.remarks))
 
@@ -224,7 +224,7 @@ def usage_map(text: str, places: int, what: str) -> tuple[tuple[bool, ...], str]
     """A map of AWS's extension with a word for each of so many places, or why it is none."""
     words = [word.strip().lower() for word in text.split(",")]
     if not {"true", "false"}.issuperset(words):
-        return (), f"is no list of true and false: {text[:60]!r}"
+        return (), f"is not a list of true and false: {text[:60]!r}"
     if len(words) != places:
         return (), f"has {len(words)} words, and the node has {places} {what}s"
     return tuple(word == "true" for word in words), ""
@@ -236,7 +236,7 @@ def _odd_maps(node: NodeObject, count: int, cores: int) -> tuple[str, ...]:
     for key, places, what in zip(USAGE_KEYS, (count, count * cores), ("device", "core"), strict=True):
         _, why = usage_map(node.annotations[key], places, what) if key in node.annotations else ((), "")
         if why:
-            remarks.append(f"{key} {why}; neuron repair removes it, and AWS's scheduler extension makes it anew")
+            remarks.append(f"{key} {why}; neuron repair removes it, and AWS's scheduler extension recreates it")
     return tuple(remarks)
 
 

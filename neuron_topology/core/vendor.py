@@ -80,7 +80,7 @@ def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest |
     asked = asked_by(spec, container)
     if len(asked) > 1:
         (name, found), (other, _) = asked[:2]
-        why = f"{other} is asked for beside it"
+        why = f"{other} is also requested"
         raise invalid(container, name, found, why, _keep(spec, name, other))
     if not asked:
         return None
@@ -90,16 +90,14 @@ def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest |
         raise invalid(container, name, found, "not a number of devices or cores", "use a whole number from 1")
     in_cores = name == spec.resources.cores
     if not runs(container) and 0 < (most := _together(spec, pod)) < amount:
-        why = f"the others of the pod ask for {most} together, and an init container runs on what they are given"
-        raise invalid(container, name, found, why, "let it ask for no more than they do")
+        why = f"the others of the pod ask for {most} together, and an init container runs on their devices"
+        raise invalid(container, name, found, why, "request at most as many")
     for each in pod.containers:
         if each is not container and any(
             (other == spec.resources.cores) is not in_cores for other, _ in asked_by(spec, each)
         ):
-            why = f"container {each.name} asks in the other unit, and the pod is told numbers of one kind"
-            raise invalid(
-                container, name, found, why, "let all containers of the pod ask for devices, or all for cores"
-            )
+            why = f"container {each.name} uses the other unit, and a pod gets numbers of one kind"
+            raise invalid(container, name, found, why, "request devices in all containers of the pod, or cores in all")
     return DeviceRequest(
         vendor=spec.name,
         count=1 if in_cores else amount,
@@ -269,8 +267,8 @@ def words(shortfall: Shortfall, ask: ContainerRequest) -> str | None:
     if Reason.WITHHELD in shortfall.tally:
         idle = wiring.free(ask.shape, ask.usage).bit_count()
         return (
-            f"{wiring.missing} of {len(wiring.positions)} devices are not allocatable, and the node does not name "
-            f"them: as many of the {idle} free ones stay unused"
+            f"{wiring.missing} of {len(wiring.positions)} devices are not allocatable, and the node does not "
+            f"name them: as many of the {idle} free ones are reserved"
         )
     count, cores = ask.request.count, ask.request.cores if ask.request.option(WHOLE) else 0
     asked = f"{cores} cores are {count} devices here: " if cores and count > 1 else ""
@@ -280,7 +278,7 @@ def words(shortfall: Shortfall, ask: ContainerRequest) -> str | None:
         cut = f"; links {_dead(wiring)} do not work" if wiring.topology.dead else ""
         return (
             f"{asked}Instance type {wiring.name or 'unknown'} does not support requests for device: {count}; "
-            f"the nearest that it does: {could}{' cores' if cores else ''}{cut}"
+            f"the nearest supported: {could}{' cores' if cores else ''}{cut}"
         )
     if len(shortfall.passed) < count or count == 1:
         return None

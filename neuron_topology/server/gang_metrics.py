@@ -22,11 +22,11 @@ class GangMetrics:
         self._now = now
         self._waits = metrics.histogram(
             "gang_admission_seconds",
-            "How long gangs waited, from their PodGroup to the node of the last pod that they need",
+            "How long gangs waited, from their PodGroup to the binding of the last pod that they need",
             buckets=WAITS,
         )
         self._partial = metrics.counter(
-            "gang_partial_starts_total", "Gangs of which pods had nodes for a while before all that they need had one"
+            "gang_partial_starts_total", "Gangs that were partly bound for a while before all required pods were"
         )
         self._admissions = self.followed()
 
@@ -37,7 +37,9 @@ class GangMetrics:
 
     def family(self) -> GaugeMetricFamily:
         """How many gangs are how far."""
-        family = GaugeMetricFamily(f"{METRICS}_gangs", "Gangs by how much of them has nodes", labels=("state",))
+        family = GaugeMetricFamily(
+            f"{METRICS}_gangs", "Gangs by state: how many of their pods have nodes", labels=("state",)
+        )
         states = self._admissions.states()
         for state in GangState:
             family.add_metric((state.value,), states[state])

@@ -22,40 +22,42 @@ def _families(found: DeviceMetrics, prefix: str) -> Iterator[Metric]:
     devices = {state.value: found.devices[state] for state in DeviceState}
     linkage = {linkage.value: found.linkage[linkage] for linkage in Linkage}
     alike = {str(same).lower(): found.alike[same] for same in (False, True)}
-    yield _by(f"{prefix}_devices", "Devices by what they are to somebody who asks for one", "state", devices)
+    yield _by(f"{prefix}_devices", "Devices by state for a new request", "state", devices)
     recognised = GaugeMetricFamily(
         f"{prefix}_recognised_sets_ratio",
-        "Linked sets of a machine that its node pool allocates, of all that there are",
+        "Share of all linked sets of a machine that its node pool allocates",
         labels=("instance_type", "family"),
     )
     for labels, share in sorted(found.recognised.items()):
         recognised.add_metric(labels, share)
     yield recognised
-    yield _by(f"{prefix}_nodes", "Nodes by the largest set that is free on them", "largest", found.largest)
-    yield _by(f"{prefix}_nodes_fitting", "Nodes on which a set of so many devices is free", "devices", found.fitting)
+    yield _by(f"{prefix}_nodes", "Nodes by the size of their largest free set", "largest", found.largest)
+    yield _by(f"{prefix}_nodes_fitting", "Nodes with a free set of this many devices", "devices", found.fitting)
     yield _by(
         f"{prefix}_nodes_fitting_by_chance",
-        "The same on average, if the devices that are not free on each node lay at random",
+        "The same on average, if the devices in use or broken on each node were random",
         "devices",
         found.by_chance,
     )
     yield _by(
         f"{prefix}_nodes_fragmented",
-        "Nodes with so many devices free, of which no set of them is",
+        "Nodes with this many free devices but no free set of them",
         "devices",
         found.fragmented,
     )
     yield _chances(found, prefix)
     yield GaugeMetricFamily(
         f"{prefix}_free_sets_ratio",
-        "What all free sets are worth, larger ones more, of what they are with nothing allocated",
+        "Value of all free sets (larger ones count more), relative to an empty cluster",
         value=found.worth / found.worth_idle if found.worth_idle else 0.0,
     )
     yield _by(f"{prefix}_allocations", "Allocations of several devices by how these are linked", "linkage", linkage)
     yield _by(f"{prefix}_allocations_by_numa", "The same by the number of NUMA nodes", "numa_nodes", found.numa)
-    yield _by(f"{prefix}_gangs", "Gangs on several nodes by whether they have the same devices on each", "alike", alike)
+    yield _by(
+        f"{prefix}_gangs", "Gangs on several nodes, by whether they have the same devices on each", "alike", alike
+    )
     yield GaugeMetricFamily(
-        f"{prefix}_devices_held_twice", "Devices of which two pods hold the same cores", value=found.held_twice
+        f"{prefix}_devices_held_twice", "Devices whose cores are held by two pods", value=found.held_twice
     )
     yield GaugeMetricFamily(f"{prefix}_devices_held_broken", "Broken devices that a pod holds", value=found.held_broken)
 
@@ -64,7 +66,7 @@ def _chances(found: DeviceMetrics, prefix: str) -> GaugeMetricFamily:
     """A sample for each number of busy devices that leaves a chance."""
     family = GaugeMetricFamily(
         f"{prefix}_set_chance_ratio",
-        "How likely a set of so many devices is free on a machine with so many devices in use, if these lay at random",
+        "Probability that a set of this many devices is free with this many devices in use, chosen at random",
         labels=("instance_type", "family", "devices", "busy"),
     )
     for (kind, sets, count), chances in sorted(found.chances.items()):

@@ -32,7 +32,7 @@ def requested(component: str, arguments: Sequence[str], options: Mapping[str, st
     with get_runner() as runner:
         known = {name for name, _ in runner.scheduler_run_opts(SCHEDULER)}
         if unknown := sorted(options.keys() - known):
-            raise ConfigError(f"TorchX knows no option {unknown[0]}; there are {', '.join(sorted(known))}")
+            raise ConfigError(f"TorchX has no option {unknown[0]}; there are {', '.join(sorted(known))}")
         given: dict[str, Any] = {**options} | ({_ASKS_THE_CLUSTER: False} if _ASKS_THE_CLUSTER in known else {})
         try:
             info = runner.dryrun_component(component, list(arguments), SCHEDULER, given)

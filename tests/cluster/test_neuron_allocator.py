@@ -216,7 +216,7 @@ def test_a_job_that_outlives_a_capacity_block_waits_with_the_reason_until_there_
     submitted.gang("long", 2, 4, annotations={DURATION_KEY: "8h"})
     submitted.gang("brief", 2, 4, annotations={DURATION_KEY: "2h"})
     assert {each["spec"]["nodeName"] for each in submitted.wait_bound("brief", 2)} == {block}
-    submitted.wait_told("long", "the pod says that it runs for 8.0 h")
+    submitted.wait_told("long", "the pod's declared duration is 8.0 h")
     (own,) = machines.boot()
     assert {each["spec"]["nodeName"] for each in submitted.wait_bound("long", 2, 120)} == {own}
     assert not machines.faults()

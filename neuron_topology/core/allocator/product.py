@@ -37,8 +37,8 @@ _REMEDIES: Final[Mapping[Reason, str]] = {
     Reason.TOO_FEW: "ask for fewer devices or wait until pods end",
     Reason.TOPOLOGY: "wait until pods end, or ask for fewer devices",
     Reason.ID: "change or remove that annotation of the pod",
-    Reason.WITHHELD: f"say in {HEALTH_KEY} of the node which devices are broken, or wait until pods end",
-    Reason.HEALTH: f"{HEALTH_KEY} of the node says which devices are broken",
+    Reason.WITHHELD: f"name the broken devices in {HEALTH_KEY} of the node, or wait until pods end",
+    Reason.HEALTH: f"{HEALTH_KEY} of the node names the broken devices",
 }
 
 
@@ -104,7 +104,7 @@ def _remedy(reason: CardShortage | NodeShortage, _entry: NodeEntry | None) -> st
     if not isinstance(reason, CardShortage):
         return ""
     if reason.blocked is not None and not reason.blocked.members:
-        return "ask for one of these"
+        return "request one of these"
     if reason.reason is Reason.EXCLUSIVE and reason.request.count == 1:
         return _OF_ONE
     return _REMEDIES.get(reason.reason, "")

@@ -101,7 +101,7 @@ def lacking(asked: Mapping[MemberRequest, int], least: int, nodes: Iterable[Node
         sum(number * _least_displaced(kinds, one, part) for one, number in asked.items()) <= rooms[part]
         for part in measured
     ):
-        return f"{what} not left for all of them beside each other"
+        return f"{what} not left for all of them together"
     return ""
 
 

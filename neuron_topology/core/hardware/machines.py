@@ -66,7 +66,7 @@ def decode_health(place: str, written: str) -> tuple[MachineHealth, tuple[str, .
     """
     holder = whole(load(place, written), place)
     remarks = [
-        f"{place} has a member {shown(name)} that means nothing; there are {', '.join(_MEMBERS)}"
+        f"{place} has a member {shown(name)} that is unknown; there are {', '.join(_MEMBERS)}"
         for name in holder
         if name not in _MEMBERS
     ]
@@ -89,9 +89,9 @@ def _legible(
             try:
                 found.append(read(each, f"{place}.{name}"))
             except WireError as error:
-                remarks.append(f"left out of account: {error}")
+                remarks.append(f"ignored: {error}")
     except WireError as error:
-        remarks.append(f"left out of account: {error}")
+        remarks.append(f"ignored: {error}")
     return found
 
 
@@ -131,7 +131,7 @@ def machine_of(name: str, devices: int, observed: Observation | None = None) -> 
 
 
 _SINGLY: Final = "devices are allocated one by one or all together"
-_REMEDY: Final = "what neuron-ls -j prints there would tell how they are linked"
+_REMEDY: Final = "the output of neuron-ls -j would show how they are linked"
 
 
 def with_health(machine: NeuronMachine, health: MachineHealth) -> NeuronMachine:
@@ -162,7 +162,7 @@ def _observed(name: str, known: InstanceType | None, devices: int, observed: Obs
     if (last := max(present)) >= devices and len(present) > devices:
         remarks.append(f"neuron-ls lists device {last}, the node has {devices}")
     if observed.instance_type and name and observed.instance_type != name:
-        remarks.append(f"neuron-ls says {observed.instance_type}, the node's label says {name}")
+        remarks.append(f"neuron-ls reports {observed.instance_type}, the node's label {name}")
     strangers = {other for row in neighbours for other in row if other >= total}
     remarks += [f"neuron-ls has links to device {other}, which is not there" for other in sorted(strangers)]
     shown = recognised([[other for other in row if other < total] for row in neighbours])

@@ -109,7 +109,7 @@ def _needs_pruning(stale: Sequence[ExistingHyperNode], wanted: Sequence[HyperNod
     placed = {member for each in wanted for member in (*each.nodes, *each.children)}
     for each in stale:
         if (each.nodes | each.children) & placed:
-            yield Conflict(each.name, "is not wanted any more and holds what now is elsewhere", "prune")
+            yield Conflict(each.name, "is no longer needed and holds members that moved elsewhere", "prune")
 
 
 def _removals(stale: Sequence[ExistingHyperNode]) -> Iterator[HyperNodeStep]:

@@ -119,7 +119,7 @@ def _lasting(job: Json, defaults: JobDefaults, place: str) -> tuple[Json, list[T
     changes = []
     if defaults.duration and DURATION_KEY not in written:
         written = {**written, DURATION_KEY: defaults.duration}
-        changes = [TemplateChange(key, f"{defaults.duration}, so that it begins on no machine that goes before")]
+        changes = [TemplateChange(key, f"{defaults.duration}, so that it starts on no machine that ends earlier")]
         job = {**job, "metadata": {**metadata, "annotations": written}}
     if wrong := capacity_block_end.wrong(written):
         raise WireError(key, written[DURATION_KEY], wrong)

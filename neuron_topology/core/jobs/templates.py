@@ -115,7 +115,9 @@ def _renamed(amounts: Json, place: str, changes: list[TemplateChange]) -> Json:
         return amounts
     amount = amounts[names.LEGACY_DEVICES]
     if names.DEVICES in amounts and amounts[names.DEVICES] != amount:
-        why = f"{names.DEVICES} says {amounts[names.DEVICES]}; it is the new name of the same devices, drop the old one"
+        why = (
+            f"{names.DEVICES} says {amounts[names.DEVICES]}; it is the new name of the same devices, remove the old one"
+        )
         raise WireError(f"{place}[{names.LEGACY_DEVICES}]", str(amount), why)
     changes.append(TemplateChange(place, f"{names.LEGACY_DEVICES} is {names.DEVICES} now"))
     return {names.DEVICES if name == names.LEGACY_DEVICES else name: held for name, held in amounts.items()}
@@ -129,7 +131,7 @@ def _equal(limits: Json, requests: Json, place: str, changes: list[TemplateChang
             continue
         amounts = {_amount(held, f"{place}[{name}]") for held in (limit, request) if held is not None}
         if len(amounts) > 1:
-            why = f"the limit is {limit} and the request is {request}; Kubernetes wants them equal"
+            why = f"the limit is {limit} and the request is {request}; Kubernetes requires them to be equal"
             raise WireError(f"{place}[{name}]", str(request), why)
         if limit is None:
             limits = {**limits, name: request}
@@ -181,7 +183,7 @@ def _inside_the_node(
     """Requests that the node can meet beside its daemons; limits may stay above what is there."""
     left = own or node_capacity.for_pods(kind)
     of = f"the cluster's {kind.name} nodes leave" if own else f"EKS usually leaves on a {kind.name}"
-    why = f"the most that {of} beside the daemons"
+    why = f"the most that {of} besides the daemons"
     spec = _capped(spec, _Most("cpu", left.millicpu * _MILLI, why), place, changes)
     return _capped(spec, _Most("memory", left.memory * NANO, why), place, changes)
 

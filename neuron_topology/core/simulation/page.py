@@ -81,8 +81,8 @@ def _tiles(found: Sequence[Sequence[PolicyResult]]) -> Iterator[SimulationTile]:
 def _model(study: Study) -> Iterator[str]:
     """What the figures hold for."""
     yield (
-        "A job asks for devices of one node. One that no node can hold at once is rejected, nobody waits; of the nodes "
-        "that have a set for it the one with the fewest free devices takes it."
+        "A job asks for devices of one node. A job that no node can hold immediately is rejected; no job waits. Of "
+        "the nodes with a set for it, the one with the fewest free devices takes it."
     )
     drawn = [each.workload for each in study.settings if isinstance(each.workload, Poisson)]
     if drawn:

@@ -60,7 +60,7 @@ def test_hypernodes_are_made_once(server: ApiServer, neuron: Type) -> None:
     assert said.code == 0
     assert [line.split()[0] for line in said.out.splitlines()] == ["create"] * 3
     assert leaves(server) == {"l0": ["n0", "n1"], "l1": ["n2"]}
-    assert neuron("hypernodes", "apply").out == "the HyperNodes are as they should be\n"
+    assert neuron("hypernodes", "apply").out == "the HyperNodes are up to date\n"
     assert neuron("hypernodes", "diff").code == 0
 
 
@@ -76,7 +76,7 @@ def test_a_machine_that_moves_and_a_leaf_that_empties(server: ApiServer, neuron:
     connect_to(server.url).merge_patch("/api/v1/nodes/n2", labels)
     refused = neuron("hypernodes", "apply")
     assert refused.code == 1
-    assert "is not wanted any more and holds what now is elsewhere: prune" in refused.out
+    assert "is no longer needed and holds members that moved elsewhere: prune" in refused.out
     assert leaves(server) == {"l0": ["n0", "n1"], "l1": ["n2"]}
     assert neuron("hypernodes", "apply", "--prune").code == 0
     assert leaves(server) == {"l0": ["n0", "n1", "n2"]}
@@ -115,7 +115,7 @@ def test_what_was_written_before_a_refusal_is_told_and_the_rest_comes_next_time(
 def test_the_yaml_that_is_printed_is_what_would_be_written(server: ApiServer, neuron: Type) -> None:
     for body in yaml.safe_load_all(neuron("hypernodes", "print").out):
         server.put(body)
-    assert neuron("hypernodes", "diff").out == "the HyperNodes are as they should be\n"
+    assert neuron("hypernodes", "diff").out == "the HyperNodes are up to date\n"
     items = json.loads(neuron("hypernodes", "print", "-o", "json").out)["items"]
     assert [item["spec"]["tier"] for item in items] == [3, 3, 6]
     assert "2 HyperNodes" in neuron("hypernodes", "print", "-o", "table").out
@@ -182,7 +182,7 @@ def test_what_was_made_for_machines_that_are_all_gone_is_pruned(server: ApiServe
     for name in ("n0", "n1", "n2"):
         server.delete("nodes", name)
     kept = neuron("hypernodes", "diff")
-    assert kept.out.count("which nothing wants any more (--prune removes it)") == 3
+    assert kept.out.count("which is no longer needed (--prune removes it)") == 3
     assert len(leaves(server)) == 2
     assert neuron("hypernodes", "apply", "--prune").out.count("delete") == 3
     assert leaves(server) == {}

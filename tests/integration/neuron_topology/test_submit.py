@@ -81,7 +81,7 @@ def test_a_tier_that_no_hypernode_is_of_is_told(server: ApiServer, neuron: Type)
 
 
 def test_a_missing_queue_is_told_with_those_there_are(server: ApiServer, neuron: Type) -> None:
-    with pytest.raises(ConfigError, match="queue tset is not there; there are default, test"):
+    with pytest.raises(ConfigError, match="queue tset does not exist; there are default, test"):
         neuron("--queue", "tset")
     assert jobs(server) == []
 
@@ -134,7 +134,7 @@ def test_a_job_that_outlives_the_capacity_block_of_every_machine_is_not_submitte
     assert said.code == 1
     assert "even an idle cluster cannot run it" in said.err
     assert "the Capacity Block ends at" in said.err
-    assert "runs for 20.0 h" in said.err
+    assert "declared duration is 20.0 h" in said.err
     assert jobs(server) == []
     assert neuron("--queue", "test", "--duration", "2h").code == 0
     (job,) = jobs(server)

@@ -318,4 +318,4 @@ def test_a_remedy_that_one_of_two_reasons_names_is_followed_by_no_other() -> Non
     (found,) = cache.findings()
 
     assert found.finding is AuditFindingKind.UNREADABLE
-    assert found.text.endswith("or make it again with a scheduler that writes them")
+    assert found.text.endswith("or recreate it with a scheduler that writes them")

@@ -158,7 +158,7 @@ def test_equal_refusals_are_drawn_once(type_in: Type, tmp_path: Path) -> None:
 def test_a_pod_that_asks_for_what_no_set_has_is_told_the_nearest_counts(type_in: Type, tmp_path: Path) -> None:
     cluster = written(tmp_path / "cluster.yaml", a_node("n"), a_pod("odd", aws_neuron=7))
     said = type_in("explain", "pod", "lab/odd", "--snapshot", cluster)
-    assert "the nearest that it does: 4 or 8" in said.out
+    assert "the nearest supported: 4 or 8" in said.out
     assert "asked 7, which n never allocates together; the nearest numbers that it does: 4 or 8" in said.out
 
 

@@ -93,7 +93,7 @@ def test_maps_of_awss_extension_that_are_half_written_are_told_with_what_repairs
     cluster = written(tmp_path / "cluster.yaml", a_node("n", annotations=maps))
     said = type_in("vet", "--snapshot", cluster).out
     assert "NEURON_DEV_USAGE_MAP has 2 words, and the node has 16 devices; neuron repair removes it" in said
-    assert "NEURON_CORE_USAGE_MAP is no list of true and false: 'true,true" in said
+    assert "NEURON_CORE_USAGE_MAP is not a list of true and false: 'true,true" in said
     whole = {"NEURON_DEV_USAGE_MAP": ",".join(["false"] * 16), "NEURON_CORE_USAGE_MAP": ",".join(["true"] * 32)}
     assert type_in("vet", "--snapshot", written(tmp_path / "b.yaml", a_node("n", annotations=whole))).code == 0
 

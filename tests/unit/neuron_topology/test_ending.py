@@ -21,7 +21,7 @@ def test_durations_are_read(text: str, seconds: float) -> None:
 @pytest.mark.parametrize("text", ["", "soon", "4 h", "-1h", "h", "1.5h", "4hours"])
 def test_what_is_no_duration_is_told_and_counts_as_none(text: str) -> None:
     assert declared({DURATION_KEY: text}) is None
-    with pytest.raises(ValueError, match="is no duration; write 90m"):
+    with pytest.raises(ValueError, match="is not a duration; write 90m"):
         seconds_of(text)
 
 
@@ -34,7 +34,7 @@ def test_ends_are_read_from_annotations_and_labels() -> None:
 
 @pytest.mark.parametrize("text", ["tomorrow", "2027-01-15T08:00:00", "08:00"])
 def test_what_is_no_moment_is_told(text: str) -> None:
-    with pytest.raises(ValueError, match="is no moment, so nobody keeps long jobs off the node"):
+    with pytest.raises(ValueError, match="is not a time, so long jobs are not kept off the node"):
         end_of({END_KEY: text}, {})
 
 
@@ -53,4 +53,4 @@ def test_what_a_pod_says_itself_comes_before_what_its_job_says() -> None:
 
 def test_a_duration_that_means_nothing_is_refused_when_the_pod_is_made() -> None:
     answer = mark(a_pod(annotations={DURATION_KEY: "long"}), Cluster().settings.rules)
-    assert "'long' is no duration" in getattr(answer, "reason", "")
+    assert "'long' is not a duration" in getattr(answer, "reason", "")

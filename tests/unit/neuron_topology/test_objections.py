@@ -59,7 +59,7 @@ def test_conditions_that_speak_of_broken_devices_close_a_node(
 
 def test_where_somebody_says_what_is_broken_the_rest_of_the_node_stays_in_use() -> None:
     error = "NeuronHealth", "True", "NeuronHasError_HBM_UNCORRECTABLE_ERROR"
-    assert f"say in {HEALTH_KEY} which device is broken" in why(reporting(*error))
+    assert f"name the broken device in {HEALTH_KEY}" in why(reporting(*error))
     assert not why(reporting(*error, health='{"devices": [3]}'))
     assert not why(reporting(*error, health='{"links": [[0, 1]]}'))
     assert why(reporting(*error, health='{"repaired": [3]}'))
@@ -86,4 +86,4 @@ def test_an_end_that_cannot_be_read_is_told_and_keeps_nobody_off() -> None:
     node = a_neuron_node(annotations={END_KEY: "soon"})
     assert not why(node, now=END, duration="1h")
     (problem,) = NodeBuilder(REGISTRY).entry(node, NodeFacts()).problems
-    assert "'soon' is no moment" in problem.what
+    assert "'soon' is not a time" in problem.what

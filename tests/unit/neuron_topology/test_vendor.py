@@ -90,26 +90,26 @@ def test_devices_come_in_linked_sets_in_the_order_of_their_links(kind: str, fami
             TRN1,
             "",
             {DEVICES: 7},
-            f"Instance type {TRN1} does not support requests for device: 7; the nearest that it does: 4 or 8",
+            f"Instance type {TRN1} does not support requests for device: 7; the nearest supported: 4 or 8",
         ),
         (
             TRN1,
             "",
             {DEVICES: 17},
-            f"Instance type {TRN1} does not support requests for device: 17; the nearest that it does: 16",
+            f"Instance type {TRN1} does not support requests for device: 17; the nearest supported: 16",
         ),
         (
             "trn1.2xlarge",
             "linked",
             {DEVICES: 2},
-            "Instance type trn1.2xlarge does not support requests for device: 2; the nearest that it does: 1",
+            "Instance type trn1.2xlarge does not support requests for device: 2; the nearest supported: 1",
         ),
         (
             TRN1,
             "",
             {CORES: 4},
             f"4 cores are 2 devices here: Instance type {TRN1} does not support requests for "
-            "device: 2; the nearest that it does: 2 or 8 cores",
+            "device: 2; the nearest supported: 2 or 8 cores",
         ),
     ],
 )
@@ -226,12 +226,12 @@ def test_the_old_name_of_devices_means_devices() -> None:
 @pytest.mark.parametrize(
     ("containers", "why"),
     [
-        ([{DEVICES: 1, CORES: 2}], f"{CORES} is asked for beside it"),
-        ([{DEVICES: 1, LEGACY_DEVICES: 1}], f"{LEGACY_DEVICES} is asked for beside it; leave {LEGACY_DEVICES} out"),
+        ([{DEVICES: 1, CORES: 2}], f"{CORES} is also requested"),
+        ([{DEVICES: 1, LEGACY_DEVICES: 1}], f"{LEGACY_DEVICES} is also requested; leave {LEGACY_DEVICES} out"),
         ([{DEVICES: "1500m"}], "not a number of devices or cores"),
         ([{CORES: -1}], "not a number of devices or cores"),
         ([{DEVICES: 2**31}], "not a number of devices or cores"),
-        ([{DEVICES: 1}, {CORES: 1}], "container c1 asks in the other unit"),
+        ([{DEVICES: 1}, {CORES: 1}], "container c1 uses the other unit"),
     ],
 )
 def test_requests_that_mean_nothing_are_refused_when_the_pod_is_made(
@@ -255,7 +255,7 @@ def test_unhealthy_devices_and_links_leave_the_graph_and_the_rest_stays_useful()
     assert told(node, asking({DEVICES: 4})) == "8,9,10,11"
     assert told(node, asking({DEVICES: 8})) == "8,9,10,11,12,13,14,15"
     assert told(node, asking({DEVICES: 16})) == (
-        f"Instance type {TRN1} does not support requests for device: 16; the nearest that it does: 8; "
+        f"Instance type {TRN1} does not support requests for device: 16; the nearest supported: 8; "
         "links 4-5 do not work"
     )
     assert told(node, asking({DEVICES: 1})) != "1"
@@ -398,15 +398,15 @@ def test_what_the_machine_shows_wins_over_its_type() -> None:
         (a_neuron_node(devices=12), f"the node has 12 devices, {TRN1} has 16"),
         (a_neuron_node(cores=3), f"the node has 3 cores a device, {TRN1} has 2"),
         (a_neuron_node(family="wide"), f"label {FAMILY_LABEL}=wide is not aws or linked; aws it is"),
-        (a_neuron_node(annotations={LINKS_KEY: "?"}), f"left out of account: {LINKS_KEY}: neither JSON nor a table"),
-        (a_neuron_node(annotations={HEALTH_KEY: "?"}), f"left out of account: {HEALTH_KEY}: not JSON"),
+        (a_neuron_node(annotations={LINKS_KEY: "?"}), f"ignored: {LINKS_KEY}: neither JSON nor a table"),
+        (a_neuron_node(annotations={HEALTH_KEY: "?"}), f"ignored: {HEALTH_KEY}: not JSON"),
         (a_neuron_node(annotations={HEALTH_KEY: '{"devices": [44]}'}), "health names device 44, the node has 16"),
         (
             a_neuron_node(annotations={DEVICE_MAP: "true,false"}),
             f"{DEVICE_MAP} has 2 words, and the node has 16 devices",
         ),
         (a_neuron_node(annotations={CORE_MAP: "true"}), f"{CORE_MAP} has 1 words, and the node has 32 cores"),
-        (a_neuron_node(annotations={DEVICE_MAP: "1,0"}), f"{DEVICE_MAP} is no list of true and false: '1,0'"),
+        (a_neuron_node(annotations={DEVICE_MAP: "1,0"}), f"{DEVICE_MAP} is not a list of true and false: '1,0'"),
     ],
 )
 def test_what_cannot_be_taken_at_its_word_is_told_and_the_devices_stay(node: NodeObject, problem: str) -> None:
@@ -450,7 +450,7 @@ def test_cores_that_cannot_be_read_hide_no_device() -> None:
     node = a_neuron_node()
     odd = node._replace(capacity={**node.capacity, CORES: parse("1500m", key="k")})
     (said,) = problems_of(odd)
-    assert said.startswith("left out of account")
+    assert said.startswith("ignored")
     assert {device.cores for device in SPEC.inventory(SPEC, odd).devices} == {2}
 
 
@@ -473,8 +473,8 @@ def with_allocatable(devices: int, name: str = DEVICES, **annotations: str) -> N
 @pytest.mark.parametrize("name", [DEVICES, LEGACY_DEVICES])
 def test_devices_that_are_not_allocatable_are_told_until_somebody_says_which(name: str) -> None:
     assert problems_of(with_allocatable(15, name)) == [
-        "1 of 16 devices are not allocatable, and the node does not name them: as many free ones stay unused; name "
-        "them in hami-plugins.io/neuron-health"
+        "1 of 16 devices are not allocatable, and the node does not name them: as many free ones are reserved; "
+        "name them in hami-plugins.io/neuron-health"
     ]
     assert problems_of(with_allocatable(15, name, health='{"devices": [7]}')) == []
 
@@ -487,7 +487,7 @@ def test_a_name_that_the_node_has_no_devices_under_says_nothing_of_those_that_it
 
 
 WITHHELD = (
-    "{} of 16 devices are not allocatable, and the node does not name them: as many of the {} free ones stay unused"
+    "{} of 16 devices are not allocatable, and the node does not name them: as many of the {} free ones are reserved"
 )
 
 
@@ -596,7 +596,7 @@ def test_a_list_that_covers_what_awss_plugin_is_told_stands(
 def test_a_pod_that_asks_for_nothing_holds_nothing_whatever_it_carries(written: dict[str, str]) -> None:
     found, (problem,) = kept_by(elsewhere({}, **written), a_neuron_node())
     assert found == []
-    assert "asks for no Neuron devices" in problem
+    assert "requests no Neuron devices" in problem
     assert kept_by(elsewhere({}), a_neuron_node()) == ([], [])
 
 
@@ -609,7 +609,7 @@ def kept_by(pod: Pod, node: NodeObject) -> tuple[list[int], list[str]]:
     return [int(share.device.rpartition("-")[2]) for share in shares], [each.what for each in problems]
 
 
-NOBODY_KNOWS = f"so it holds them all; annotate it with {IDS}"
+NOBODY_KNOWS = f"hold all devices of the node; annotate it with {IDS}"
 
 
 @pytest.mark.parametrize("asked", [{DEVICES: 16}, {DEVICES: 1}, {CORES: 2}, {LEGACY_DEVICES: 4}])

@@ -88,12 +88,12 @@ def test_everything_of_ours_goes_and_nothing_else(
     assert not any(is_there(api, path) for path in (CONFIGURATION, LEASE, SECRET))
     assert not api.get(COLLECTION.path)["items"]
     assert api.get(paths.pod("default", "held"))["metadata"]["annotations"] == {IDS_KEY: "0,1,2,3", "other": "stays"}
-    assert run("clean") == (Exit.FINE, ["nothing of ours is in the cluster"])
+    assert run("clean") == (Exit.FINE, ["none of our objects is in the cluster"])
 
 
 def test_what_operators_wrote_on_nodes_goes_on_request(api: KubeClient, run: Run) -> None:
     api.merge_patch(paths.node("n1"), {"metadata": {"annotations": {HEALTH_KEY: "{}", "other": "stays"}}})
-    assert run("clean") == (Exit.FINE, ["nothing of ours is in the cluster"])
+    assert run("clean") == (Exit.FINE, ["none of our objects is in the cluster"])
     code, lines = run("clean", "--nodes")
     assert (code, lines[0]) == (Exit.FINE, f"removed node n1: {HEALTH_KEY}, {FAMILY_LABEL}")
     metadata = api.get(paths.node("n1"))["metadata"]
@@ -104,14 +104,14 @@ def test_what_operators_wrote_on_nodes_goes_on_request(api: KubeClient, run: Run
 
 def test_a_certificate_of_somebody_else_stays(api: KubeClient, run: Run) -> None:
     api.create(paths.secrets("kube-system"), a_secret("neuron-allocator-tls", MINE))
-    assert run("clean") == (Exit.FINE, ["nothing of ours is in the cluster"])
+    assert run("clean") == (Exit.FINE, ["none of our objects is in the cluster"])
     assert is_there(api, SECRET)
 
 
 def test_hypernodes_of_others_stay(api: KubeClient, run: Run) -> None:
     body = {"metadata": {"name": "theirs"}, "spec": {"tier": 1, "members": []}}
     api.create(COLLECTION.path, {"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", **body})
-    assert run("clean") == (Exit.FINE, ["nothing of ours is in the cluster"])
+    assert run("clean") == (Exit.FINE, ["none of our objects is in the cluster"])
 
 
 def test_nothing_is_removed_under_a_server_that_runs(
@@ -139,7 +139,7 @@ def test_the_server_of_a_release_is_ended_before_its_lease_goes(api: KubeClient,
     api.create(paths.secrets("neuron"), a_secret("one-allocator-tls", OURS))
     code, lines = run("clean", "--release", "neuron/one")
     assert (code, lines) == (Exit.FINE, [f"removed {path}" for path in (site.deployment, site.lease, site.secret)])
-    assert run("clean", "--release", "neuron/one") == (Exit.FINE, ["nothing of ours is in the cluster"])
+    assert run("clean", "--release", "neuron/one") == (Exit.FINE, ["none of our objects is in the cluster"])
 
 
 def test_a_server_that_does_not_end_is_told_and_its_lease_stays(

@@ -145,7 +145,7 @@ def test_stale_maps_are_found_and_then_removed(cluster: Site, run: Run, kubeconf
     assert cluster.server.get("nodes", "n1")["metadata"]["annotations"] == {"other": "stays"}
     assert run("repair", "--kubeconfig", kubeconfig) == (
         Exit.FINE,
-        "no map of AWS's scheduler extension says anything else than the pods do\n",
+        "every map of AWS's scheduler extension agrees with the pods\n",
     )
 
 

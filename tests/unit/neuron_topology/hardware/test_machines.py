@@ -38,7 +38,7 @@ def test_a_machine_of_a_known_type_is_as_the_table_says() -> None:
     ("name", "devices", "remark"),
     [
         ("trn9.32xlarge", 16, "instance type trn9.32xlarge is not known: devices are allocated one by one or all"),
-        ("", 4, "the node has no instance type: devices are allocated one by one or all together; what neuron-ls -j"),
+        ("", 4, "the node has no instance type: devices are allocated one by one or all together; the output"),
         (TRN1, 15, "the node has 15 devices, trn1.32xlarge has 16: devices are allocated one by one"),
         (TRN1, 1, "the node has 1 devices, trn1.32xlarge has 16"),
     ],
@@ -138,7 +138,7 @@ def test_more_devices_than_the_node_has_are_told() -> None:
 
 def test_another_type_than_the_labels_is_told() -> None:
     found = seen(TRN1_TABLE, name="trn1n.32xlarge")
-    assert found.remarks == ("neuron-ls says trn1.32xlarge, the node's label says trn1n.32xlarge",)
+    assert found.remarks == ("neuron-ls reports trn1.32xlarge, the node's label trn1n.32xlarge",)
 
 
 def test_a_node_without_a_type_differs_from_none() -> None:
@@ -181,7 +181,7 @@ def test_health_that_is_no_object_is_refused(written: str) -> None:
         ('"links": {}', "k.links"),
         ('"repaired": [true]', "k.repaired"),
         ('"repaired": 4', "k.repaired"),
-        ('"device": [7]', "k has a member device that means nothing; there are devices, links, repaired"),
+        ('"device": [7]', "k has a member device that is unknown; there are devices, links, repaired"),
     ],
 )
 def test_a_slip_in_the_health_leaves_the_rest_of_it_in_force(slip: str, told: str) -> None:

@@ -69,5 +69,5 @@ def test_a_job_that_says_how_long_it_runs_has_to_say_it_so_that_it_can_be_read()
     allowed(admit(saying("6h")))
     answer = refused(admit(saying("soon")))
     assert f"metadata.annotations[{key}]" in answer.reason
-    assert "'soon' is no duration; write 90m" in answer.reason
+    assert "'soon' is not a duration; write 90m" in answer.reason
     allowed(admit(saying("soon", a_job(a_task(a_container({"cpu": 1}))))))

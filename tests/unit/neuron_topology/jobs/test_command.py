@@ -57,7 +57,7 @@ def test_tasks_that_are_alike_are_told_of_once(capsys: pytest.CaptureFixture[str
 def test_a_duration_that_is_none_is_a_fault_of_the_option(
     command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(typer.BadParameter, match="'soon' is no duration; write 90m") as error:
+    with pytest.raises(typer.BadParameter, match="'soon' is not a duration; write 90m") as error:
         type_in(capsys, *command, "--duration", "soon")
     assert error.value.param_hint == "--duration"
 
@@ -85,7 +85,7 @@ def test_a_job_with_a_fault_stays_as_it_is_and_hides_no_other(
     assert service["kind"] == "Service"
     assert faulty == FAULTS[fault]
     assert fine["spec"]["minAvailable"] == 2
-    assert f"left as it is: {file}:5: job train: spec." in said.err
+    assert f"unchanged: {file}:5: job train: spec." in said.err
 
 
 def test_what_only_some_pools_allocation_is_said_and_is_no_change(
@@ -122,7 +122,7 @@ def test_the_clusters_own_nodes_decide_what_a_pod_may_request(
     dump.write_text(json.dumps({"kind": "List", "items": [node]}))
     said = type_in(capsys, "patch", "-f", str(DRY_RUN), "--snapshot", str(dump))
     assert "cpu 99500m instead of" in said.err
-    assert "the most that the cluster's trn1.32xlarge nodes leave beside the daemons" in said.err
+    assert "the most that the cluster's trn1.32xlarge nodes leave besides the daemons" in said.err
 
 
 def test_files_are_printed_one_after_another(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -162,10 +162,10 @@ def test_what_cannot_be_written_into_the_text_is_written_anew(
     said = type_in(capsys, "patch", "-f", str(file), "--tier", "none", "--restarts", "0")
     assert "# mine" in said.out
     said = type_in(capsys, "patch", "-f", str(file), "--tier", "none", "--restarts", "2")
-    assert "document 1: written anew, in another style" in said.err
+    assert "document 1: rewritten, in another style" in said.err
     file.write_text(file.read_text().replace("kind: Job\n", "kind: Job  # a comment\n", 1))
     said = type_in(capsys, "patch", "-f", str(file), "--tier", "none", "--restarts", "2")
-    assert "document 1: written anew, without its comments" in said.err
+    assert "document 1: rewritten, without its comments" in said.err
     spec = yaml.safe_load(said.out)["spec"]
     assert (spec["maxRetry"], spec["ttlSecondsAfterFinished"], spec["minAvailable"]) == (2, 1, 2)
     assert "networkTopology" not in said.out

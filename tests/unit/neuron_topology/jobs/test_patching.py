@@ -212,9 +212,9 @@ def test_the_old_name_beside_the_new_one_with_the_same_amount_is_dropped() -> No
 @pytest.mark.parametrize(
     ("container", "said"),
     [
-        (a_container({LEGACY: 2, NEURON: 4}), "drop the old one"),
-        (a_container({CORES: 2, NEURON: 4}), "is asked for beside it"),
-        (a_container({NEURON: 4}, {NEURON: 2}), "Kubernetes wants them equal"),
+        (a_container({LEGACY: 2, NEURON: 4}), "remove the old one"),
+        (a_container({CORES: 2, NEURON: 4}), "is also requested"),
+        (a_container({NEURON: 4}, {NEURON: 2}), "Kubernetes requires them to be equal"),
         (a_container({NEURON: "half"}), "not a quantity"),
         (a_container({NEURON: "500m"}), "a whole number, 0 or more"),
         (a_container({NEURON: True}), "a whole number"),
@@ -253,7 +253,7 @@ def test_what_the_scheduler_refuses_everywhere_is_refused_and_nothing_else_is(am
 
 
 def test_devices_in_one_container_and_cores_in_another_are_refused_with_their_place() -> None:
-    with pytest.raises(WireError, match="asks in the other unit") as refused:
+    with pytest.raises(WireError, match="uses the other unit") as refused:
         patch.patch(a_job(a_task(a_container({NEURON: 4}), a_container({CORES: 2}))), place="job train:")
     assert refused.value.key.startswith("job train: spec.tasks[0].template.spec.containers[0].resources.limits[")
 
@@ -489,9 +489,9 @@ def test_how_long_a_job_runs_is_written_where_it_does_not_say_so_itself() -> Non
     found = patch.patch(a_job(), JobDefaults(duration="6h"))
     assert found.job["metadata"] == {"name": "train", "annotations": {key: "6h"}}
     assert str(found.changes[-1]) == (
-        f"job: metadata.annotations[{key}]: 6h, so that it begins on no machine that goes before"
+        f"job: metadata.annotations[{key}]: 6h, so that it starts on no machine that ends earlier"
     )
     assert patched(found.job, duration="2h")["metadata"]["annotations"] == {key: "6h"}
     assert "annotations" not in patched(a_job())["metadata"]
-    with pytest.raises(WireError, match="'soon' is no duration"):
+    with pytest.raises(WireError, match="'soon' is not a duration"):
         patched(a_job(), duration="soon")

@@ -63,7 +63,7 @@ def test_a_binding_for_which_no_set_is_left_is_refused_with_the_reason() -> None
     cluster.shows(pod := a_pod("odd", devices=7))
     answer = cluster.bind(pod)
     assert isinstance(answer, Denied)
-    assert "does not support requests for device: 7; the nearest that it does: 4 or 8" in answer.reason
+    assert "does not support requests for device: 7; the nearest supported: 4 or 8" in answer.reason
 
 
 def test_numbers_by_hand_are_replaced_by_the_caches(cluster: Cluster) -> None:

@@ -152,7 +152,7 @@ def of_sizes(cluster: Cluster, *sizes: int, least: int = 0) -> list[Any]:
 def test_members_of_different_sizes_have_to_find_room_beside_each_other() -> None:
     cluster = Cluster(a_node("n1"))
     pods = of_sizes(cluster, 8, 8, 4, 4, 4)
-    assert "linked sets are not left for all of them beside each other" in cluster.predicate(pods[0])
+    assert "linked sets are not left for all of them together" in cluster.predicate(pods[0])
     cluster.shows_node(a_node("n2"))
     assert not cluster.predicate(pods[0])
     fits = Cluster(a_node("n1"))
@@ -195,7 +195,7 @@ def test_members_that_ask_for_cores_and_others_for_devices_are_planned_together(
         pod["metadata"]["annotations"][GROUP_KEY] = "train"
         cluster.shows(pod)
     assert "they ask for 1 x 16 cores and 1 x 4 and 1 x 8" in cluster.predicate(pods[0])
-    assert "not left for all of them beside each other" in cluster.predicate(pods[2])
+    assert "not left for all of them together" in cluster.predicate(pods[2])
     cluster.shows_node(a_node("n2"))
     assert not any(map(cluster.predicate, pods))
 

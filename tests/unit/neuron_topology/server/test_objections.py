@@ -68,8 +68,8 @@ def test_a_node_that_is_reported_broken_takes_no_pods_of_any_scheduler_until_it_
     pod = a_pod()
     cluster.shows(pod)
     said = (
-        "the node's condition AcceleratedHardwareReady is False (NeuronHBMUncorrectableError); "
-        "it takes no pods until that is over or the node is replaced"
+        "the node's condition AcceleratedHardwareReady is False (NeuronHBMUncorrectableError); it "
+        "takes no pods until that ends or the node is replaced"
     )
     assert cluster.predicate(pod) == f"Neuron: {said}"
     assert cluster.filter(pod, "n1", "n2") == (["n2"], {"n1": f"Neuron: {said}"})

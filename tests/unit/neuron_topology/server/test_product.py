@@ -34,7 +34,7 @@ def test_a_number_that_no_set_has_is_answered_in_awss_words_with_what_could_be_h
     cluster = Cluster(a_node(family="aws"))
     assert cluster.predicate(a_pod(devices=7)) == (
         "Neuron Instance type trn1.32xlarge does not support requests for device: 7; "
-        "the nearest that it does: 4 or 8; ask for one of these"
+        "the nearest supported: 4 or 8; request one of these"
     )
 
 
@@ -139,7 +139,7 @@ def test_a_finding_has_one_remedy() -> None:
     cluster.shows(a_pod("untold", 4, node="n1"))
     cluster.shows(a_pod("elsewhere", 1, node="n2", annotations={SPEC.keys.allocated: "n1-AWSNeuron-0,AWSNeuron,0,3:;"}))
     untold, elsewhere = sorted(cluster.books.findings(), key=lambda each: each.node)
-    assert untold.text.endswith(f"annotate it with {IDS_KEY}, or make it again with a scheduler that writes them")
+    assert untold.text.endswith(f"annotate it with {IDS_KEY}, or recreate it with a scheduler that writes them")
     assert elsewhere.text.endswith(
         "holds n1-AWSNeuron-0, which belongs to node n1. Delete it, so that it is placed anew"
     )

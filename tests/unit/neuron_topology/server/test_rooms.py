@@ -154,12 +154,12 @@ def test_cores_of_several_sizes_are_summed_up_whatever_places_they_take_of_each_
     """Sixteen of each are 80 of 64 cores, and yet neither size says so of the other: three cores are no two of two."""
     states = [a_node(kind=TRN2).state]
     said = lacking({MemberRequest(cores=3): 16, MemberRequest(cores=2): 16}, 32, states)
-    assert said == "room is not left for all of them beside each other"
+    assert said == "room is not left for all of them together"
     assert lacking({MemberRequest(cores=3): 8, MemberRequest(cores=2): 16}, 24, states) == ""
 
 
 def test_devices_and_cores_have_to_find_room_beside_each_other() -> None:
-    beside = "room is not left for all of them beside each other"
+    beside = "room is not left for all of them together"
     assert left([EIGHT, EIGHT, ONE_CORE], a_node()) == beside
     assert not left([EIGHT, EIGHT, ONE_CORE], a_node(), a_node("m"))
     assert not left([EIGHT, FOUR, SOME_CORES], a_node())
@@ -171,7 +171,7 @@ def test_devices_and_cores_have_to_find_room_beside_each_other() -> None:
 
 def test_sizes_of_devices_alone_are_told_as_sets() -> None:
     assert left([EIGHT] * 3, a_node()) == "linked sets are left for 2"
-    assert left([EIGHT, EIGHT, FOUR], a_node()) == "linked sets are not left for all of them beside each other"
+    assert left([EIGHT, EIGHT, FOUR], a_node()) == "linked sets are not left for all of them together"
 
 
 def test_a_size_that_only_some_machines_can_give_is_weighed_on_those() -> None:

@@ -54,9 +54,9 @@ def test_what_pods_of_another_scheduler_hold_is_told(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("", "is no list of true and false: ''"),
-        ("true,fal", "is no list of true and false: 'true,fal'"),
-        ("1,0", "is no list of true and false: '1,0'"),
+        ("", "is not a list of true and false: ''"),
+        ("true,fal", "is not a list of true and false: 'true,fal'"),
+        ("1,0", "is not a list of true and false: '1,0'"),
         (words(12), "has 12 words, and the node has 16 devices"),
     ],
 )

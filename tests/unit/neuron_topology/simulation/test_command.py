@@ -69,7 +69,7 @@ def test_options_that_change_nothing_for_a_trace_are_named(capsys: pytest.Captur
     said = simulate(capsys, "--trace", file, "--load", 0.8, "--seed", 0, "--nodes", 1)
     assert (said.code, said.err) == (
         0,
-        "note: --load, --seed: about mixes; a trace has its own jobs and is run once (--mix adds a mix)\n",
+        "note: --load, --seed: only for mixes; a trace has its own jobs and is run once (--mix adds a mix)\n",
     )
     assert simulate(capsys, "--trace", file, *SMALL).err == ""
 

@@ -89,7 +89,7 @@ def test_a_trace_takes_the_place_of_mixes_that_nobody_names() -> None:
         ("loads: [.inf]", ".inf cannot be sent as JSON"),
         ("instance: p4d.24xlarge", "trn1.32xlarge"),
         ("policies: [best]", "policies.0"),
-        ("policies: []", "policies: no policy; there are aws, hami"),
+        ("policies: []", "policies: not a policy; choose from aws, hami"),
         ("mixes: {ours: {}}", "mixes.ours"),
         ("mixes: {ours: {0: 1}}", "mixes.ours"),
         ("mixes: {ours: {1: -1}}", "mixes.ours.1"),

@@ -37,7 +37,7 @@ def test_what_our_component_refuses_is_told_in_its_own(monkeypatch: pytest.Monke
 
 def test_an_option_that_torchx_does_not_know_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in.with_runner(monkeypatch, JOB)
-    with pytest.raises(ConfigError, match="TorchX knows no option queues; there are namespace, queue"):
+    with pytest.raises(ConfigError, match="TorchX has no option queues; there are namespace, queue"):
         driver.requested("dist.ddp", (), {"queues": "q"})
 
 
