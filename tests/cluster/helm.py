@@ -146,6 +146,16 @@ def everything(api: Api) -> frozenset[str]:
     return frozenset(found)
 
 
+def wait_as_before(api: Api, before: frozenset[str]) -> None:
+    """Until nothing is there that was not there before: the garbage collector removes what owners leave."""
+    wait_until(
+        lambda: everything(api) <= before,
+        "everything that was made is gone",
+        interval=0.5,
+        show=lambda: "\n".join(sorted(everything(api) - before)),
+    )
+
+
 def _listed(api: Api, path: str) -> tuple[list[Object]]:
     """The objects of a collection, none where it cannot be listed; the API server may be about to set it up."""
     try:

@@ -33,6 +33,7 @@ from tests.cluster.helm import (
     everything,
     objects,
     pod_specs,
+    wait_as_before,
 )
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.openapi import schemas_of
@@ -77,7 +78,7 @@ def test_what_is_installed_is_gone_when_it_is_uninstalled(helm: Helm, control_pl
     kinds = {each.partition(" ")[0].rpartition("/")[2] for each in made}
     assert {"daemonsets", "deployments", "mutatingwebhookconfigurations", "validatingadmissionpolicies"} <= kinds
     helm.run("uninstall", "one", "--namespace", place, "--wait")
-    assert not everything(control_plane.api) - before
+    wait_as_before(control_plane.api, before)
 
 
 @pytest.mark.parametrize("chart", [NEURON, KOORDINATOR], ids=lambda chart: chart.name)
@@ -94,7 +95,7 @@ def test_a_server_is_gone_when_it_is_uninstalled(
     helm.change("upgrade", "one", place, values={**PULLED, **NOWHERE, "replicas": 3}, chart=chart)
     assert control_plane.api.items(leases)[0]["spec"]["holderIdentity"] == "a"
     helm.run("uninstall", "one", "--namespace", place, "--wait", "--no-hooks")
-    assert not everything(control_plane.api) - before
+    wait_as_before(control_plane.api, before)
     assert not control_plane.api.items(leases)
 
 
@@ -124,7 +125,7 @@ def test_a_policy_that_the_cluster_cannot_carry_is_refused_and_leaves_nothing(
     values = {**STILL, "allocator": {"mode": "policy", "policyVersion": "v1alpha1"}}
     with pytest.raises(HelmError, match='no matches for kind "MutatingAdmissionPolicy"'):
         helm.change("install", "one", place, values=values)
-    assert not everything(control_plane.api) - before
+    wait_as_before(control_plane.api, before)
 
 
 def test_a_product_whose_definitions_are_missing_is_refused_and_leaves_nothing(
@@ -133,7 +134,7 @@ def test_a_product_whose_definitions_are_missing_is_refused_and_leaves_nothing(
     before = everything(control_plane.api)
     with pytest.raises(HelmError, match='no matches for kind "PodMonitor"'):
         helm.change("install", "one", place, values={**STILL, "monitoring": {"podMonitor": {"enabled": True}}})
-    assert not everything(control_plane.api) - before
+    wait_as_before(control_plane.api, before)
 
 
 def test_what_the_webhooks_trust_outlives_upgrade_and_rollback(
