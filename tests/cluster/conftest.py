@@ -27,6 +27,21 @@ from tests.cluster.slices import wait_serving
 from tests.cluster.volcano import Volcano
 
 LOGS = Path("build") / "cluster-logs"
+LONGEST = (
+    "test_allocator.py",
+    "test_dockerfile.py",
+    "test_newcomer.py",
+    "test_charts_installed.py",
+    "test_koordinator_scheduling.py",
+    "test_charts_node.py",
+    "test_charts_allocations.py",
+    "test_agent_numbers.py",
+    "test_agent_restarts.py",
+    "test_neuron_allocator.py",
+    "test_forged_allocations.py",
+)
+"""The modules that take minutes begin first, so that no worker is left alone with one at the end."""
+
 MACHINE = pytest.StashKey[Machine]()
 PLANE = pytest.StashKey[ControlPlane]()
 NUMBERS = pytest.StashKey[Numbers]()
@@ -132,6 +147,11 @@ def numbers(request: pytest.FixtureRequest) -> Numbers:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[NUMBERS] = Numbers()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

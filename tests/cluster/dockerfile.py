@@ -72,7 +72,7 @@ class Builder:
 
     def build(self, arguments: str) -> str:
         """As ``docker build`` with these arguments, in the tree; what it printed. Raises ``DockerfileError``."""
-        local = ["--network", "host", "--isolation", "oci", "--pull-never"]
+        local = ["--network", "host", "--isolation", "oci", "--pull-never", "--layers"]  # docker keeps layers unasked
         ignored = ["--ignorefile", "charts/docker/Dockerfile.dockerignore"]
         mounted = ["--volume", f"{self.wheels}:{WHEELS}:ro"]
         words = [*self.trusting, *local, *ignored, *mounted, *shlex.split(arguments)]

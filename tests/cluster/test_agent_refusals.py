@@ -49,7 +49,7 @@ FORGED: Final = (
     Forged("too-many-segments", f"{uuid(1)},NVIDIA,1000,0:;{uuid(2)},NVIDIA,1000,0:", "to 2 containers, 1 ask"),
     Forged("too-many-cards", f"{uuid(1)},NVIDIA,1000,0:{uuid(2)},NVIDIA,1000,0:", "Volcano allocated 2 cards"),
     Forged("too-few-cards", "", "Volcano allocated 0 cards"),
-    Forged("larger-than-the-card", f"{uuid(1)},NVIDIA,99999,0:", "which has 40960 in all"),
+    Forged("larger-than-the-card", f"{uuid(1)},NVIDIA,99999,0:", "which has 40960"),
     Forged("larger-than-requested", f"{uuid(1)},NVIDIA,1001,0:", "on GPU-"),
     Forged("more-cores-than-requested", f"{uuid(1)},NVIDIA,1000,100:", "and 0 requested"),
     Forged("more-cores-than-a-card", f"{uuid(1)},NVIDIA,1000,101:", "a card has 100"),
