@@ -3,8 +3,6 @@
 
 PYTHON ?= python3
 ARGS ?=
-# Tests wait for processes and sockets half of the time, so three share two cores.
-WORKERS ?= $(shell echo $$((($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2)))
 # Tests of the real cluster wait most of the time; each worker has a cluster of its own.
 CLUSTERS ?= 3
 VENV := .venv
@@ -36,7 +34,7 @@ demo: $(READY) ## plans on a fleet of many makers, then real node agents on an e
 	@$(BIN)/hami-plugins demo $(ARGS)
 
 test: $(READY) ## every test that needs nothing but Python, in random order, on all cores
-	@$(BIN)/python -m pytest -q -n $(WORKERS) $(ARGS)
+	@$(BIN)/python -m pytest -q -n auto $(ARGS)
 
 test-cluster: $(READY) ## the real Kubernetes, containerd and Volcano: needs Linux, root and Go, builds them once
 	@$(BIN)/python -m tests.cluster.building
@@ -99,7 +97,7 @@ bench: $(READY) ## measure speed and memory on this machine
 
 coverage: $(READY) ## run the tests and hold every branch of the pure part at 100 %, the rest at 85 %
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest -q -n $(WORKERS) $(ARGS)
+	@$(BIN)/coverage run -m pytest -q -n auto $(ARGS)
 	@$(BIN)/coverage combine --quiet
 	@failed=0; \
 	$(BIN)/coverage report --include='$(PURE)' --fail-under=100 || failed=1; \

@@ -45,9 +45,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(missing)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """The distribution's Chromium, headless, with a profile of its own."""
+    """The distribution's Chromium, headless, with a profile of its own.
+
+    Playwright runs an event loop in this thread until it ends, so it ends before other modules' tests.
+    """
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as started:
         launched: Any = started.chromium.launch(executable_path=FOUND, args=list(FLAGS))

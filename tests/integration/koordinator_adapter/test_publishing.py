@@ -425,7 +425,7 @@ def test_nodes_of_several_makers_are_told_of_and_published_once_one_is_named(clu
     mlu["metadata"]["annotations"]["hami.io/node-dcu-register"] = "DCU-1,4,16384,100,DCU-Z100,0,true,0,:"
     cluster.put(mlu)
     server = cluster.start()
-    wait_for(lambda: "one maker" in cluster.get(server, "/findings")[1], "it is told")
+    wait_for(lambda: "knows one vendor" in cluster.get(server, "/findings")[1], "it is told")
     assert cluster.device("n1") is None
     server.stop()
     cluster.start("two", devices={"vendors": ["NVIDIA"], "grace": 0})

@@ -66,7 +66,7 @@ def test_a_running_pod_that_changes_its_annotations_blocks_no_other_pod_and_free
     if restarted:
         node.restart_agent()
     (refused,) = started(node, pod(name="large", ids="GPU-a,NVIDIA,40960,10:"))
-    assert "promised 41960 memory of GPU-a, which has 40960" in refused
+    assert "Volcano allocated 41960 memory of GPU-a, which has 40960" in refused
     assert started(node, pod(name="rest", ids="GPU-a,NVIDIA,39960,10:")) == [""]
     assert started(node, pod(name="other", ids="GPU-b,NVIDIA,40960,100:")) == [""]
     assert {name: node.specified()[name] for name in before} == before
@@ -85,7 +85,7 @@ def test_a_sidecar_holds_its_slice_whatever_is_written_of_it_later(node: Node) -
     assert started(node, raw, "side") == [""]
     node.pods.put(patched(raw, more=None))
     (refused,) = started(node, pod(name="large", ids="GPU-a,NVIDIA,961,10:"))
-    assert "promised 40961 memory of GPU-a" in refused
+    assert "Volcano allocated 40961 memory of GPU-a" in refused
 
 
 def test_a_container_whose_slice_was_refused_takes_no_room(node: Node) -> None:
@@ -114,7 +114,7 @@ def test_a_pod_that_is_being_served_counts_with_what_was_decided(node: Node) -> 
 
     node.directories.make = interrupted  # type: ignore[method-assign]
     assert node.kubelet.start("uid-p", "main") == ""
-    assert "promised 42000 memory of GPU-a" in refused[0]
+    assert "Volcano allocated 42000 memory of GPU-a" in refused[0]
     assert node.kubelet.start("uid-rival", "main") == refused[0]
 
 
@@ -138,5 +138,5 @@ def test_a_pod_of_another_plugin_counts_with_at_most_its_request(node: Node, ids
         response=messages.ContainerAllocateResponse(),
     )
     (refused,) = started(node, pod(name="large", ids=f"GPU-a,NVIDIA,{room + 1},90:"))
-    assert "promised 40961 memory of GPU-a" in refused
+    assert "Volcano allocated 40961 memory of GPU-a" in refused
     assert started(node, pod(name="rest", ids=f"GPU-a,NVIDIA,{room},90:")) == [""]

@@ -99,7 +99,7 @@ def test_every_device_is_tried_once_whatever_is_promised(load: list[tuple[int, i
     assert sorted(found) == list(range(len(load)))
 
 
-@pytest.mark.parametrize("lack", ["slots", "memory", "cores"])
+@pytest.mark.parametrize("shortage", ["slots", "memory", "cores"])
 def test_a_card_that_lacks_a_dimension_does_not_spoil_the_scores_of_others(shortage: str) -> None:
     card = replace(a_device(model="x"), **{shortage: 0})  # type: ignore[arg-type]
     other = a_device(model="x", slots=10, memory=1_000, cores=100)

@@ -51,7 +51,7 @@ def test_a_pod_that_would_outlive_a_capacity_block_goes_to_another_node_or_waits
     found, planner = planned(long, a_block())
     (refusal,) = Answers(found, planner).refusals()
     assert ENDS_AT in refusal.answer.why
-    assert "runs for 4.0 h" in refusal.answer.why
+    assert "declared duration is 4.0 h" in refusal.answer.why
     assert planned(a_pod(expected_duration="1h"), a_block())[0].complete
     assert planned(a_pod(), a_block())[0].complete
 

@@ -55,8 +55,8 @@ def test_what_a_job_says_of_its_time_holds_for_its_pods() -> None:
         cluster.shows(pod)
     assert not cluster.predicate(silent, "block")
     cluster.books.group_changed(a_group({DURATION_KEY: "2h"}))
-    assert "it runs for 2.0 h" in cluster.predicate(silent, "block")
-    assert "it runs for 2.0 h" in cluster.bind(silent, "block").reason
+    assert "declared duration is 2.0 h" in cluster.predicate(silent, "block")
+    assert "declared duration is 2.0 h" in cluster.bind(silent, "block").reason
     assert not cluster.predicate(brief, "block")
 
 

@@ -177,12 +177,12 @@ def test_sizes_of_devices_alone_are_told_as_sets() -> None:
 def test_a_size_that_only_some_machines_can_give_is_weighed_on_those() -> None:
     small = a_node("small", "trn1.2xlarge")
     assert left([EIGHT, EIGHT, MemberRequest(1)], a_node(), small) == ""
-    assert left([EIGHT, EIGHT, MemberRequest(1), MemberRequest(1)], a_node(), small).endswith("beside each other")
+    assert left([EIGHT, EIGHT, MemberRequest(1), MemberRequest(1)], a_node(), small).endswith("all of them together")
 
 
 def test_where_machines_differ_the_least_that_a_part_takes_counts() -> None:
     assert not left([EIGHT, EIGHT, *[ONE_CORE] * 64], a_node(), a_node("m", TRN2))
-    assert left([EIGHT, EIGHT, *[ONE_CORE] * 65], a_node(), a_node("m", TRN2)).endswith("beside each other")
+    assert left([EIGHT, EIGHT, *[ONE_CORE] * 65], a_node(), a_node("m", TRN2)).endswith("all of them together")
 
 
 parts = st.sampled_from(
