@@ -24,6 +24,8 @@ from hami_plugins.vendors.volcano import SPEC
 from tests.cluster.allocating import VOLCANO, a_site, installed
 from tests.cluster.allocator import HOOKS
 from tests.cluster.kubernetes import ControlPlane
+from tests.cluster.slices import volcano_pod
+from tests.cluster.waiting import wait_until
 from tests.integration.attacks.forgeries import IDS, LEFT, NODE, VGPU_KEYS, WAYS, Forgery, Outcome, When
 from tests.integration.attacks.stage import (
     CARDS,
@@ -44,6 +46,7 @@ from tests.integration.web.certificates import a_certificate
 from tests.waiting import wait_for
 from volcano_vgpu.allocation.app import allocator_server
 from volcano_vgpu.allocation.settings import VgpuAllocatorSettings
+from volcano_vgpu.core.allocator.names import MARKER_KEY
 from volcano_vgpu.core.allocator.product import METRICS
 
 NODE_NAME = "forged-node"
@@ -88,7 +91,14 @@ def stage(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
         hooks = webhooks(server, folder / "tls.crt")
         control_plane.apply(HOOKS, hooks)
         stack.callback(control_plane.api.delete, f"{HOOKS}/{hooks['metadata']['name']}")
+        wait_until(lambda: _marks(control_plane), "the API server asks the new webhooks")
         yield made
+
+
+def _marks(plane: ControlPlane) -> bool:
+    """Whether a pod that asks for cards comes back marked; nothing is made."""
+    asked = plane.api.request("POST", paths.pods(NAMESPACE), volcano_pod("probe"), query={"dryRun": "All"})
+    return MARKER_KEY in asked.decode()
 
 
 def _owner(plane: ControlPlane) -> KubeClient:
