@@ -213,7 +213,7 @@ REFUSED: Final[tuple[tuple[Values, str], ...]] = (
         {"agent": {"library": {"image": "a:1", "hostPath": "/b"}}},
         "agent.library: image and hostPath are two ways",
     ),
-    ({"agent": {"enabled": False}, "allocator": {"mode": "none"}}, "so that nothing would be installed"),
+    ({"agent": {"enabled": False}, "allocator": {"mode": "none"}}, "nothing would be installed"),
 )
 """Values that are wrong, and what Helm says of them."""
 

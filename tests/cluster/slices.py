@@ -233,7 +233,7 @@ def wait_serving(plane: ControlPlane, container: Object | None = None) -> None:
 
     def verdict(name: str) -> str:
         found = plane.api.get(f"{pods(namespace)}/{name}")
-        told = "bound without cards" if "has not looked at" in str(found["status"]) else rejected(found)
+        told = "bound without cards" if "has not examined" in str(found["status"]) else rejected(found)
         return told or ("runs" if found["status"].get("phase") == "Running" else "")
 
     try:

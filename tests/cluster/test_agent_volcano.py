@@ -252,7 +252,7 @@ def test_after_a_restart_of_a_scheduler_without_a_lease_pods_run_right_or_are_to
             found = control_plane.api.get(f"{pods(namespace)}/{name}")
             if found["status"]["phase"] == "Running":
                 return "ran"
-            return "refused" if "has not looked at" in str(found["status"]) else ""
+            return "refused" if "has not examined" in str(found["status"]) else ""
 
         return wait_until(verdict, f"{name} runs or is told why not", 60) == "ran"
 
