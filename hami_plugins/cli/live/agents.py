@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from hami_plugins.cli.live.processes import DemoProcess
+from hami_plugins.sandbox.apiserver import ApiServer
 from hami_plugins.sandbox.kubelet import EmulatedKubelet
 
 _SETTING: Final = "HAMI_PLUGINS__VOLCANO_VGPU__"
@@ -18,10 +19,16 @@ def put_library(root: Path) -> None:
     (root / _LIBRARY / "libvgpu.so").write_bytes(b"stands in for HAMi-core: nothing runs in these containers\n")
 
 
-def started(root: Path, kubelet: EmulatedKubelet, *, cards: Path) -> DemoProcess:
-    """The agent of a node with the cards of a file; its kubeconfig is ``NODE.kubeconfig`` under ``root``."""
+def user(node: str) -> str:
+    """Whose token the agent of a node has; the API server has to know it."""
+    return f"agent-{node}"
+
+
+def started(root: Path, server: ApiServer, kubelet: EmulatedKubelet, *, cards: Path) -> DemoProcess:
+    """The agent of a node with the cards of a file; its own files are under ``root``."""
     node = kubelet.node
-    files = {"--cards-file": cards, "--kubeconfig": root / f"{node}.kubeconfig"}
+    access = server.kubeconfig(root / f"{node}.kubeconfig", token=user(node))
+    files = {"--cards-file": cards, "--kubeconfig": access}
     arguments = ["--node-name", node, *(str(word) for option in files.items() for word in option)]
     return DemoProcess("agent", ["agent", *arguments], _settings(root, kubelet), root / f"{node}.log")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, Self
 
 import urllib3
 import yaml
@@ -13,6 +13,8 @@ from urllib3.exceptions import HTTPError
 
 from hami_plugins.cli.live import processes
 from hami_plugins.cli.live.processes import DemoProcess, printed
+from hami_plugins.kube.port import KubeApi
+from hami_plugins.sandbox.apiserver import ApiServer
 from hami_plugins.sandbox.volcano import ExtenderArguments
 from hami_plugins.vendors import awsneuron
 from hami_plugins.vendors import volcano as vendor
@@ -67,9 +69,9 @@ KOORDINATOR: Final = ServerProgram(
 
 
 class DemoServer:
-    """The server, running from the start; ``root`` is where its files are."""
+    """The server, running from the start until its context ends; ``root`` is where its files are."""
 
-    def __init__(self, root: Path, kubeconfig: Path, program: ServerProgram) -> None:
+    def __init__(self, root: Path, server: ApiServer, program: ServerProgram) -> None:
         self.program = program
         self._folder = root / program.user
         settings = {
@@ -82,6 +84,7 @@ class DemoServer:
         }
         config = root / f"{program.user}.yaml"
         config.write_text(yaml.safe_dump(settings), encoding="utf-8")
+        kubeconfig = server.kubeconfig(root / f"{program.user}.kubeconfig", token=program.user)
         arguments = [*program.command, "--config", str(config), "--kubeconfig", str(kubeconfig)]
         log = root / f"{program.user}.log"
         self.process = DemoProcess(program.what, arguments, {}, log, product=program.product)
@@ -97,7 +100,10 @@ class DemoServer:
         except HTTPError:
             return False
 
-    def stop(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Ends it; first the connection by which ``ready`` looks, for the server would wait for that."""
         self._pool.clear()
         self.process.stop()
@@ -107,12 +113,13 @@ class DemoServer:
         """Where the API server reaches the webhooks."""
         return f"https://{self._told('webhooks')}"
 
-    def webhooks(self) -> dict[str, Any]:
-        """Its webhook configuration, or a list of several, as an operator has it printed. Raises ``DemoError``."""
+    def install(self, api: KubeApi) -> None:
+        """Creates its webhook configurations, one or a list, as an operator has them printed. Raises ``DemoError``."""
         authority = str(self._folder / "ca.crt")
         arguments = ("webhooks", "--url", self.url, "--ca-file", authority, "-o", "json")
-        found: dict[str, Any] = json.loads(printed(*arguments, product=self.program.product))
-        return found
+        found = json.loads(printed(*arguments, product=self.program.product))
+        for each in found.get("items", [found]):
+            api.create(f"/apis/{each['apiVersion']}/{str(each['kind']).lower()}s", each)
 
     def extender(self) -> ExtenderArguments:
         """What the scheduler's configuration says of it, as its command ``conf`` prints it."""

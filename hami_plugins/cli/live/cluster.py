@@ -6,7 +6,6 @@ Those are an agent for each node, and the allocator.
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from hami_plugins import examples
 from hami_plugins.cli.live import agents, processes
 from hami_plugins.cli.live.allocator import ALLOCATOR, DemoServer
 from hami_plugins.cli.live.allocator import NAMESPACE as SYSTEM
-from hami_plugins.cli.live.host import check_sockets, direct, quiet, stop_all
+from hami_plugins.cli.live.host import direct, stop_all, workplace
 from hami_plugins.cli.live.processes import DemoProcess
 from hami_plugins.cli.live.signals import DemoError, Ending
 from hami_plugins.errors import HamiPluginsError
@@ -106,7 +105,7 @@ class DemoCluster:
 
     def start_agent(self, node: str) -> DemoProcess:
         """Starts the agent of a node."""
-        started = agents.started(self.root, self.kubelets[node], cards=self._cards_file(node))
+        started = agents.started(self.root, self.server, self.kubelets[node], cards=self._cards_file(node))
         self.agents[node] = started
         return started
 
@@ -140,8 +139,8 @@ class DemoCluster:
         """The environment in the newest start of a pod's container; nothing before it has started."""
         spec = pod["spec"]
         kubelet = self.kubelets.get(spec.get("nodeName", ""))
-        found = kubelet.containers(pod["metadata"]["uid"], spec["containers"][0]["name"]) if kubelet else ()
-        return found[-1].env if found else {}
+        newest = kubelet.newest(pod["metadata"]["uid"], spec["containers"][0]["name"]) if kubelet else None
+        return newest.env if newest else {}
 
     def starts(self) -> int:
         """How often containers were started."""
@@ -150,7 +149,7 @@ class DemoCluster:
 
     def writes(self, node: str) -> int:
         """How often the agent of a node has written to the API server, also in vain."""
-        return self.server.requests.writes(user=_user(node))
+        return self.server.requests.writes(user=agents.user(node))
 
     def _cards_file(self, node: str) -> Path:
         return self.root / f"{node}.cards.yaml"
@@ -172,10 +171,8 @@ def staged(ending: Ending) -> Iterator[DemoCluster]:
 
 def _opened(stack: ExitStack, ending: Ending) -> DemoCluster:
     processes.find([processes.COMMAND])
-    stack.enter_context(quiet())
-    root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hami-")))
-    check_sockets(root)
-    users = [ALLOCATOR.user, *map(_user, NODES)]
+    root = stack.enter_context(workplace())
+    users = [ALLOCATOR.user, *map(agents.user, NODES)]
     server = stack.enter_context(ApiServer(kinds=VOLCANO, users={name: name for name in users}))
     with direct():
         api = connect_to(server.url, component="demo")
@@ -186,16 +183,10 @@ def _opened(stack: ExitStack, ending: Ending) -> DemoCluster:
         server.put(queue)
     agents.put_library(root)
     kubelets = {node: EmulatedKubelet(api, node, root / node, times=Times.fast()) for node in NODES}
-    allocator_process = DemoServer(
-        root, server.kubeconfig(root / "allocator.kubeconfig", token=ALLOCATOR.user), ALLOCATOR
-    )
-    stack.callback(allocator_process.stop)
-    cluster = DemoCluster(
-        server=server, api=api, root=root, ending=ending, kubelets=kubelets, allocator=allocator_process
-    )
+    allocator = stack.enter_context(DemoServer(root, server, ALLOCATOR))
+    cluster = DemoCluster(server=server, api=api, root=root, ending=ending, kubelets=kubelets, allocator=allocator)
     for node, kubelet in kubelets.items():
         server.put(bare_node(node, capacity=_ROOM))
-        server.kubeconfig(root / f"{node}.kubeconfig", token=_user(node))
         cluster.set_cards(node)
         stack.enter_context(kubelet)
     stack.callback(lambda: stop_all(cluster.processes()))
@@ -211,7 +202,3 @@ def _state(pod: Json) -> str:
     status = pod.get("status") or {}
     words = [status.get(name, "") for name in ("phase", "reason", "message")]
     return f"pod {pod['metadata']['name']} on {pod['spec'].get('nodeName', 'no node')}: {' '.join(filter(None, words))}"
-
-
-def _user(node: str) -> str:
-    return f"agent-{node}"

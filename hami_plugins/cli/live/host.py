@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import socket
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -26,7 +27,19 @@ def stop_all(running: Sequence[DemoProcess]) -> None:
         process.stop()
 
 
-def check_sockets(root: Path) -> None:
+@contextlib.contextmanager
+def workplace() -> Iterator[Path]:
+    """A directory for an embedded cluster, whose own logs are left out meanwhile; gone afterwards.
+
+    Raises ``DemoError`` where no unix sockets can be made in it.
+    """
+    with _quiet(), tempfile.TemporaryDirectory(prefix="hami-") as name:
+        root = Path(name)
+        _check_sockets(root)
+        yield root
+
+
+def _check_sockets(root: Path) -> None:
     """Raises ``DemoError`` where kubelets and agents could not talk."""
     path = root / "try.sock"
     try:
@@ -52,7 +65,7 @@ def direct() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def _quiet() -> Iterator[None]:
     """What the embedded cluster logs is not part of the story."""
     before = structlog.get_config() if structlog.is_configured() else None
     silence = logging.NullHandler()

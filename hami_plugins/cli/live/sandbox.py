@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ import yaml
 
 from hami_plugins.cli.live import agents, processes
 from hami_plugins.cli.live.allocator import ALLOCATOR, KOORDINATOR, NAMESPACE, NEURON, DemoServer, ServerProgram
-from hami_plugins.cli.live.host import check_sockets, direct, quiet, stop_all
+from hami_plugins.cli.live.host import direct, stop_all, workplace
 from hami_plugins.cli.live.processes import DemoProcess
 from hami_plugins.cli.live.signals import DemoError, Ending
 from hami_plugins.errors import HamiPluginsError
@@ -39,7 +38,6 @@ MOST_NODES: Final = 32
 _PATIENCE: Final = 120.0
 _USER: Final = "kubectl"
 _DEVICES: Final = ("scheduling.koordinator.sh/v1alpha1", "Device")
-_WEBHOOKS: Final = "/apis/admissionregistration.k8s.io/v1"
 _TIMES: Final = Times(status=5.0, retry=1.0, restart=1.0, longest_restart=30.0, sandbox=0.0, create=0.0, start=0.0)
 _UNATTENDED: Final = {
     (group, plural): f"the sandbox runs no controller for {plural}, so no pods are created; create pods or Volcano Jobs"
@@ -111,9 +109,7 @@ def _started(
 ) -> SandboxCluster:
     needs = SandboxNeeds.of(objects)
     processes.find({processes.COMMAND for _ in needs.agents} | {each.product for each in needs.servers})
-    stack.enter_context(quiet())
-    root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hami-")))
-    check_sockets(root)
+    root = stack.enter_context(workplace())
     kubelets: dict[str, EmulatedKubelet] = {}
     server = _serving(stack, needs, kubelets, port)
     access = kubeconfig or root / "kubeconfig"
@@ -122,7 +118,7 @@ def _started(
         api = connect_to(server.url, component="sandbox")
     stack.callback(api.close)
     _fill(server, objects, needs)
-    servers = tuple(_server(stack, server, root, program) for program in needs.servers)
+    servers = tuple(stack.enter_context(DemoServer(root, server, program)) for program in needs.servers)
     names = [str(each["metadata"]["name"]) for each in objects if each["kind"] == "Node"]
     kubelets.update({name: EmulatedKubelet(api, name, root / str(at), times=_TIMES) for at, name in enumerate(names)})
     for kubelet in kubelets.values():
@@ -132,14 +128,14 @@ def _started(
     _until(cluster, ending, lambda: all(_is_registered(server, name) for name in needs.agents), "the agents register")
     _until(cluster, ending, lambda: all(each.ready() for each in servers), "the servers are ready")
     for each in servers:
-        _install(api, each.webhooks())
+        each.install(api)
     extenders = [each.extender() for each in servers if each.program.managed]
     stack.enter_context(EmulatedVolcano(api, extenders=extenders, every_scheduler=True))
     return cluster
 
 
 def _serving(stack: ExitStack, needs: SandboxNeeds, kubelets: Mapping[str, EmulatedKubelet], port: int) -> ApiServer:
-    names = [_USER, *(each.user for each in needs.servers), *map(_agent, needs.agents)]
+    names = [_USER, *(each.user for each in needs.servers), *map(agents.user, needs.agents)]
     server = ApiServer(
         kinds=(*apiserver.VOLCANO, *apiserver.KOORDINATOR),
         users={name: name for name in names},
@@ -185,13 +181,6 @@ def _without_devices(node: Json) -> dict[str, Any]:
     return {**node, "metadata": {**metadata, "annotations": left}, "status": status}
 
 
-def _server(stack: ExitStack, server: ApiServer, root: Path, program: ServerProgram) -> DemoServer:
-    access = server.kubeconfig(root / f"{program.user}.kubeconfig", token=program.user)
-    started = DemoServer(root, access, program)
-    stack.callback(started.stop)
-    return started
-
-
 def _agents(
     stack: ExitStack, server: ApiServer, root: Path, objects: Sequence[Json], kubelets: Sequence[EmulatedKubelet]
 ) -> tuple[DemoProcess, ...]:
@@ -201,10 +190,9 @@ def _agents(
     if kubelets:
         agents.put_library(root)
     for kubelet in kubelets:
-        server.kubeconfig(root / f"{kubelet.node}.kubeconfig", token=_agent(kubelet.node))
         cards = root / f"{kubelet.node}.cards.yaml"
         cards.write_text(yaml.safe_dump(_cards(nodes[kubelet.node])), encoding="utf-8")
-        started.append(agents.started(root, kubelet, cards=cards))
+        started.append(agents.started(root, server, kubelet, cards=cards))
     return tuple(started)
 
 
@@ -235,12 +223,6 @@ def _is_registered(server: ApiServer, name: str) -> bool:
     return bool(_register(node)) and all(left.get(each, "0") != "0" for each in vendor.RESOURCES.all() if each in left)
 
 
-def _install(api: KubeClient, found: Json) -> None:
-    """Applies webhook configurations as they are printed: one, or a list."""
-    for each in found.get("items", [found]):
-        api.create(f"{_WEBHOOKS}/{str(each['kind']).lower()}s", {"apiVersion": _WEBHOOKS[6:], **each})
-
-
 def _until(cluster: SandboxCluster, ending: Ending, condition: Callable[[], bool], what: str) -> None:
     def come_true() -> bool:
         cluster.check()
@@ -258,15 +240,10 @@ class _Logs:
     def of(self, pod: Json, container: str) -> str | None:
         """What a container was given at its newest start; nothing before."""
         kubelet = self.kubelets.get(pod["spec"].get("nodeName", ""))
-        found = kubelet.containers(pod["metadata"]["uid"], container) if kubelet else ()
-        if not found:
+        newest = kubelet.newest(pod["metadata"]["uid"], container) if kubelet else None
+        if newest is None:
             return None
-        newest = found[-1]
         lines = ["The sandbox runs no image. This container was given:"]
         lines += [f"{name}={text}" for name, text in sorted(newest.env.items())]
         lines += [f"mount {each.host} at {each.container}" for each in newest.mounts]
         return "\n".join(lines) + "\n"
-
-
-def _agent(node: str) -> str:
-    return f"agent-{node}"

@@ -29,7 +29,6 @@ BEFORE: Final = "overnight"
 """Who has the cards that the gang waits for."""
 
 _REFUSED: Final = "VgpuRefused"
-_WEBHOOKS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +100,7 @@ class WaitingGang:
         """What becomes of it with the allocator, which stays; so does the gang."""
         cluster, allocator = self._cluster, self._cluster.allocator
         cluster.until(allocator.ready, "the allocator answers")
-        cluster.api.create(_WEBHOOKS, allocator.webhooks())
+        allocator.install(cluster.api)
         cluster.schedule(extender=allocator.extender())
         self._teller.say(
             f"the same with the {allocator.process}, which Volcano's extender and the API server's webhooks ask: "

@@ -134,6 +134,10 @@ class EmulatedKubelet(Runnable):
         self._runtime.newest(pod_uid, name)
         return self._runtime.history(pod_uid, name)
 
+    def newest(self, pod_uid: str, name: str) -> RunningContainer | None:
+        """The newest start of a container of a pod that is still there; none before the first."""
+        return self._runtime.newest(pod_uid, name)
+
     def running(self) -> tuple[RunningContainer, ...]:
         """Every container that runs now."""
         return tuple(container for container in self._runtime.all() if container.running)
