@@ -41,11 +41,6 @@ def workload_files() -> tuple[tuple[str, str], ...]:
     return tuple((f"{name}.yaml", workload_text(name)) for name in workload_names())
 
 
-def live_names() -> tuple[str, ...]:
-    """What is shipped for the demo's live part, sorted."""
-    return _names("live")
-
-
 def live_text(name: str) -> str:
     """A file of the demo's live part; raises ``ManifestError`` with the known names for any other."""
     return _text("live", name)

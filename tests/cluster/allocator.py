@@ -194,6 +194,12 @@ class Replica:
         )
 
 
+def marks(plane: ControlPlane, asks: Object, key: str) -> bool:
+    """Whether a pod that asks for devices comes back marked, because a webhook was asked; nothing is made."""
+    body = plane.api.request("POST", "/api/v1/namespaces/default/pods", asks, query={"dryRun": "All"})
+    return key in body.decode()
+
+
 def command(*arguments: str, product: str = "volcano-vgpu") -> str:
     """What one of the commands of the allocator prints."""
     whole = [sys.executable, "-m", "hami_plugins.cli", product, *arguments]
@@ -243,7 +249,12 @@ class Allocator:
         self.wait_active()
         if self._bootstrap:
             self.replicas[0].establish_trust()
-        wait_until(self._trusted, "the API server trusts the webhooks", 90, show=self.story)
+        wait_until(
+            lambda: marks(self.plane, volcano_pod("probe"), MARKER),
+            "the API server trusts the webhooks",
+            90,
+            show=self.story,
+        )
         self.volcano.configure(self._conf())
         self.volcano.set_flags(*self._flags)
         self.volcano.restart_scheduler()
@@ -319,9 +330,3 @@ class Allocator:
                 if plugin["name"] == "extender":
                     plugin["arguments"]["extender.urlPrefix"] = f"http://127.0.0.1:{self._calls}/extender"
         return yaml.safe_dump(printed, sort_keys=False)
-
-    def _trusted(self) -> bool:
-        """Whether a pod that asks for cards comes back marked; nothing is made."""
-        asked = volcano_pod("probe")
-        body = self.plane.api.request("POST", "/api/v1/namespaces/default/pods", asked, query={"dryRun": "All"})
-        return MARKER in body.decode()

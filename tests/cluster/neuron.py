@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -16,8 +15,8 @@ from neuron_topology.core.hardware.fabric import mask_of
 from neuron_topology.core.hardware.instances import INSTANCE_TYPES
 from neuron_topology.core.names import CORES, DEVICES, EFA, INSTANCE_LABEL
 from neuron_topology.core.nodes import FAMILY_LABEL
-from tests.cluster.allocator import HOOKS, RULES, Replica, command
-from tests.cluster.api import ApiError, Object
+from tests.cluster.allocator import HOOKS, RULES, Replica, command, marks
+from tests.cluster.api import Object
 from tests.cluster.card_nodes import NODES, Pool
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.objects import container, pod, pod_spec, task, vcjob
@@ -194,7 +193,13 @@ class NeuronAllocator:
         self.replica.component.start()
         self.wait_ready()
         self.replica.establish_trust()
-        wait_until(self._trusted, "the API server trusts the webhooks", 90, show=self.replica.component.log)
+        probe = pod("probe", container(limits={DEVICES: 1}))
+        wait_until(
+            lambda: marks(self.plane, probe, MARKER_KEY),
+            "the API server trusts the webhooks",
+            90,
+            show=self.replica.component.log,
+        )
         self.volcano.configure(self._volcano_conf())
         self.volcano.restart_scheduler()
         self.scheduler.start()
@@ -209,15 +214,6 @@ class NeuronAllocator:
 
     def wait_ready(self) -> None:
         wait_until(lambda: self.replica.ready, "the server answers", 60, show=self.replica.component.log)
-
-    def _trusted(self) -> bool:
-        """Whether a pod that asks for devices comes back marked; nothing is made."""
-        probe = pod(f"probe-{secrets.token_hex(3)}", container(limits={DEVICES: 1}))
-        try:
-            body = self.plane.api.request("POST", "/api/v1/namespaces/default/pods", probe, query={"dryRun": "All"})
-        except ApiError:
-            return False
-        return MARKER_KEY in body.decode()
 
     def _volcano_conf(self) -> str:
         printed = yaml.safe_load(command("conf", "-o", "yaml", product=PRODUCT))

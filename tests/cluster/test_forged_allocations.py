@@ -22,7 +22,7 @@ from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect
 from hami_plugins.vendors.volcano import SPEC
 from tests.cluster.allocating import VOLCANO, a_site, installed
-from tests.cluster.allocator import HOOKS
+from tests.cluster.allocator import HOOKS, marks
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.slices import volcano_pod
 from tests.cluster.waiting import wait_until
@@ -91,14 +91,10 @@ def stage(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
         hooks = webhooks(server, folder / "tls.crt")
         control_plane.apply(HOOKS, hooks)
         stack.callback(control_plane.api.delete, f"{HOOKS}/{hooks['metadata']['name']}")
-        wait_until(lambda: _marks(control_plane), "the API server asks the new webhooks")
+        wait_until(
+            lambda: marks(control_plane, volcano_pod("probe"), MARKER_KEY), "the API server asks the new webhooks"
+        )
         yield made
-
-
-def _marks(plane: ControlPlane) -> bool:
-    """Whether a pod that asks for cards comes back marked; nothing is made."""
-    asked = plane.api.request("POST", paths.pods(NAMESPACE), volcano_pod("probe"), query={"dryRun": "All"})
-    return MARKER_KEY in asked.decode()
 
 
 def _owner(plane: ControlPlane) -> KubeClient:
