@@ -4,7 +4,8 @@ from typing import Final
 
 from hami_plugins.engine.inventories import json_register
 from hami_plugins.model.units import VendorName
-from hami_plugins.model.vendor import AnnotationKeys, ResourceNames, VendorSpec
+from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 
 RESOURCES: Final = ResourceNames(count="acme.example/card", memory="acme.example/memory", cores="acme.example/cores")
 
@@ -23,7 +24,4 @@ SPEC: Final = VendorSpec(
         avoid_models="acme.example/nouse-type",
     ),
     inventory=json_register,
-    memory_step="1 MiB",
-    core_step="1 %",
-    several="each card may be a slice",
 )

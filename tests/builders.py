@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from hami_plugins.model.cluster import ClusterSnapshot, NamespaceQuota
 from hami_plugins.model.devices import IDLE, AllocatedShare, Device, DeviceUsage, Mark, Profile
+from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, NodeShape, NodeState
 from hami_plugins.model.pods import (
     ANYWHERE,
@@ -30,7 +31,7 @@ from hami_plugins.model.requests import (
     MemoryDemand,
 )
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName, PodUid, VendorName
-from hami_plugins.model.vendor import Candidate, ContainerRequest, NodeObject
+from hami_plugins.model.vendor import Candidate, ContainerRequest
 from hami_plugins.wire import quantity
 from tests import acme
 

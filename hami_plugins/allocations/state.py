@@ -18,10 +18,10 @@ from hami_plugins.allocations.requests import Compared, compared, cut, excess
 from hami_plugins.engine.inventory import NodeBuilder, RecordReader
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, Problem
 from hami_plugins.model.pods import FINISHED, ContainerAllocation, Pod, PodRecord
 from hami_plugins.model.units import NodeName, PodUid
-from hami_plugins.model.vendor import NodeObject
 
 
 class CacheState:

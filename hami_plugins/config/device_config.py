@@ -16,7 +16,8 @@ from pydantic.alias_generators import to_camel
 from hami_plugins.engine.templates import CutCard, SliceTemplate
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.units import INT32_MAX, CoreShare, MiB
-from hami_plugins.model.vendor import ResourceNames, VendorOptions, VendorSpec
+from hami_plugins.model.vendor import VendorOptions, VendorSpec
+from hami_plugins.model.vendor_names import ResourceNames
 from hami_plugins.vendors import ascend, iluvatar
 
 Amount = Annotated[int, Field(ge=0, le=INT32_MAX)]

@@ -53,7 +53,7 @@ def with_given(sets: Sets, demand: DeviceDemand, placed: Placed, entry: NodeEntr
 
 
 def _matters(request: DeviceRequest, registry: Registry) -> bool:
-    return request.count > 1 and registry[request.vendor].alike
+    return request.count > 1 and registry[request.vendor].fitting.alike
 
 
 def turned(sets: Sets) -> Sets:

@@ -55,10 +55,10 @@ def annotations_with(
             now_ns=now_ns,
             notes=entry.notes,
         )
-        if spec.read is None:
+        if spec.records.read is None:
             written |= _volcano(view) if spec.dialect is Dialect.VOLCANO else _hami(view)
-        if spec.annotate is not None:
-            written |= spec.annotate(view)
+        if spec.records.annotate is not None:
+            written |= spec.records.annotate(view)
     return written
 
 
@@ -78,7 +78,7 @@ def _hami(view: AllocationView) -> dict[str, str]:
     spec = view.spec
     text = pod_devices.encode(map(_assigned, view.containers))
     written = {NODE_KEY: str(view.node), TIME_KEY: str(view.now_ns // _NS)}
-    if spec.keys.to_allocate and spec.writes_to_allocate:
+    if spec.keys.to_allocate and spec.records.writes_to_allocate:
         written[spec.keys.to_allocate] = text
     written[spec.keys.allocated] = text
     return written

@@ -51,10 +51,10 @@ def blocked_on(spec: VendorSpec, request: DeviceRequest, policy: Policy, entry: 
 
     Nothing where the vendor allocates any devices together.
     """
-    if spec.together is None:
+    if spec.topology.together is None:
         return
-    request = request if spec.on_node is None else spec.on_node(request, entry.state.shape)
-    found = spec.together(request, entry.state.shape)
+    request = request if spec.requests.on_node is None else spec.requests.on_node(request, entry.state.shape)
+    found = spec.topology.together(request, entry.state.shape)
     if found is None:
         return
     gauge = RequestBounds(spec, request, policy)

@@ -131,15 +131,15 @@ class RequestBounds:
 
     def memory_on(self, device: Device) -> int:
         """The MiB that the request takes of a device."""
-        hook = self.spec.memory_of
+        hook = self.spec.fitting.memory_of
         return self.request.memory.on(device) if hook is None else hook(device, self.request)
 
     def cores_on(self, device: Device) -> int | None:
         """The cores that the request takes of a device; ``None`` when no rule about cores applies to it."""
         spec, request = self.spec, self.request
-        if spec.takes_no_cores is not None and spec.takes_no_cores(request):
+        if spec.fitting.takes_no_cores is not None and spec.fitting.takes_no_cores(request):
             return None
-        return clamped(spec, request) if spec.cores_of is None else spec.cores_of(device, request)
+        return clamped(spec, request) if spec.fitting.cores_of is None else spec.fitting.cores_of(device, request)
 
     def _limit(self, device: Device, at: int) -> Limit:
         slots, most_cores = device.slots - 1, _ANY
@@ -155,6 +155,6 @@ class RequestBounds:
             slots=min(slots, 0) if self._policy.exclusive else slots,
             memory=device.memory - self.memory_on(device),
             cores=most_cores,
-            times=device.slots if self.spec.partitions and device.profiles else 1,
+            times=device.slots if self.spec.fitting.partitions and device.profiles else 1,
             device=device,
         )

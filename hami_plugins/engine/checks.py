@@ -105,26 +105,26 @@ def card_checks(spec: VendorSpec, request: DeviceRequest) -> tuple[Check, ...]:
     """The checks of the card itself, which come before NUMA binding looks at it."""
     selector = request.selector
     selects = selector.use_models is not None or selector.avoid_models is not None or selector.modes is not None
-    usable = (healthy, *spec.health_checks, not_cordoned)
-    if selector.modes is not None and spec.exact_mode:
+    usable = (healthy, *spec.fitting.health_checks, not_cordoned)
+    if selector.modes is not None and spec.fitting.exact_mode:
         return (*usable, same_mode, wanted_model)
     return (*usable, wanted_model) if selects else usable
 
 
 def room_checks(spec: VendorSpec, request: DeviceRequest, *, exclusive: bool) -> tuple[Check, ...]:
     """The checks of what the pod may have of a card; those that cannot object to this request are left out."""
-    checks: list[Check] = [*spec.early_checks]
+    checks: list[Check] = [*spec.fitting.early_checks]
     if request.selector.names_ids:
         checks.append(wanted_id)
     checks.append(slot_left)
     if exclusive:
         checks.append(unshared)
     checks.append(memory_left)
-    if spec.takes_no_cores is None or not spec.takes_no_cores(request):
+    if spec.fitting.takes_no_cores is None or not spec.fitting.takes_no_cores(request):
         checks += (cores_left, whole_device_is_idle, compute_left)
-    return (*checks, *spec.late_checks)
+    return (*checks, *spec.fitting.late_checks)
 
 
 def clamped(spec: VendorSpec, request: DeviceRequest) -> CoreShare:
     """Cores above 100 % mean 100 %, as HAMi reads them, for vendors whose cores are percentages."""
-    return CoreShare(min(request.cores, 100)) if spec.clamps_cores else request.cores
+    return CoreShare(min(request.cores, 100)) if spec.fitting.clamps_cores else request.cores

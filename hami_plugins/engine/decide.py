@@ -313,7 +313,7 @@ def allocated(entry: NodeEntry, fit: Fit, demand: DeviceDemand, registry: Regist
         named: list[AllocatedShare] = []
         for vendor, of_vendor in shares.by_vendor:
             spec = registry[vendor]
-            word = "" if spec.word_is_model else spec.wire_word()
+            word = "" if spec.records.word_is_model else spec.wire_word()
             for at, memory, cores, mark in of_vendor:
                 said = word or _word(spec, devices[at])
                 named.append(
@@ -340,7 +340,7 @@ def _positions(entry: NodeEntry, allocations: Sequence[ContainerAllocation]) -> 
 
 def _word(spec: VendorSpec, device: Device) -> str:
     """The type member of an assignment; a model that it could not carry gives way to the vendor's word."""
-    if spec.word_is_model and scalars.SEPARATORS.isdisjoint(device.model):
+    if spec.records.word_is_model and scalars.SEPARATORS.isdisjoint(device.model):
         return device.model
     return spec.wire_word()
 

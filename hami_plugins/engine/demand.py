@@ -20,7 +20,8 @@ from hami_plugins.model.requests import (
     Percent,
 )
 from hami_plugins.model.units import INT32_MAX, CoreShare, DeviceId, MiB
-from hami_plugins.model.vendor import AnnotationKeys, OnBadMemory, VendorSpec
+from hami_plugins.model.vendor import OnBadMemory, VendorSpec
+from hami_plugins.model.vendor_names import AnnotationKeys
 
 WHOLE: Final = Percent(100)
 WHOLE_CORES: Final = 100
@@ -50,7 +51,7 @@ def demand_of(pod: Pod, registry: Registry) -> DeviceDemand:
 
 def request_of(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest | None:
     """What one container asks of one vendor, or ``None`` when it asks for nothing."""
-    make = spec.request or standard_request
+    make = spec.requests.read or standard_request
     return make(spec, container, pod)
 
 
@@ -60,7 +61,7 @@ def standard_request(spec: VendorSpec, container: Container, pod: Pod) -> Device
     count = count_of(spec, container)
     if count is None:
         return None
-    rules, names = spec.rules, spec.resources
+    rules, names = spec.requests, spec.resources
     memory = memory_of(spec, container)
     cores = cores_of(container, names.cores, requests_too=rules.requests_too)
     return DeviceRequest(
@@ -69,7 +70,7 @@ def standard_request(spec: VendorSpec, container: Container, pod: Pod) -> Device
         memory=Absolute(memory) if memory else WHOLE,
         cores=rules.cores_default if cores is None else cores,
         selector=selector_of(spec.keys, pod.annotations),
-        options=spec.options_of(spec, pod.annotations) if spec.options_of is not None else (),
+        options=spec.requests.options_of(spec, pod.annotations) if spec.requests.options_of is not None else (),
     )
 
 
@@ -79,11 +80,13 @@ def count_of(spec: VendorSpec, container: Container) -> int | None:
     A zero with no other resource of the vendor is "none wanted"; with memory or cores beside it, it is a contradiction.
     """
     names = spec.resources
-    found = container.amount(names.count, requests_too=spec.rules.requests_too)
+    found = container.amount(names.count, requests_too=spec.requests.requests_too)
     others = [
         name
         for name in (names.memory, names.memory_percentage, names.cores)
-        if name and (other := container.amount(name, requests_too=spec.rules.requests_too)) is not None and other.nano
+        if name
+        and (other := container.amount(name, requests_too=spec.requests.requests_too)) is not None
+        and other.nano
     ]
     if found is None:
         if others:
@@ -110,12 +113,12 @@ def _all_cores(container: Container, name: str) -> bool:
 def memory_of(spec: VendorSpec, container: Container) -> MiB:
     """The memory per device that a container names, in MiB; 0 when it names none."""
     name = spec.resources.memory
-    found = container.amount(name, requests_too=spec.rules.requests_too) if name else None
+    found = container.amount(name, requests_too=spec.requests.requests_too) if name else None
     if found is None:
         return MiB(0)
     factor = spec.memory_factor()
     amount = found.whole
-    if amount is None and spec.rules.bad_memory is OnBadMemory.IGNORE and found.nano > 0:
+    if amount is None and spec.requests.bad_memory is OnBadMemory.IGNORE and found.nano > 0:
         return MiB(0)
     if amount is None or amount < 0 or amount * factor > INT32_MAX:
         unit = "MiB" if factor == 1 else f"units of {factor} MiB"

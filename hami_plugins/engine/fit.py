@@ -52,16 +52,16 @@ class Fitter:
             policy=policy,
             card=card_checks(spec, request),
             room=room,
-            one_numa=spec.binds_numa and policy.one_numa,
-            collects=spec.select is not None and (policy.near or not spec.select_when_near),
+            one_numa=spec.fitting.binds_numa and policy.one_numa,
+            collects=spec.fitting.select is not None and (policy.near or not spec.fitting.select_when_near),
             before_quota=room.index(memory_left),
         )
 
     def on(self, shape: NodeShape) -> Fitter:
         """The same for the request as it is on nodes of a shape."""
-        if self.spec.on_node is None:
+        if self.spec.requests.on_node is None:
             return self
-        request = self.spec.on_node(self.request, shape)
+        request = self.spec.requests.on_node(self.request, shape)
         return self if request is self.request else replace(self, request=request)
 
     def fit(
@@ -112,7 +112,7 @@ class Fitter:
             chosen.append(candidate)
             shares.append(share)
             taken += 1
-            if not (self.spec.partitions and share.mark is not None):
+            if not (self.spec.fitting.partitions and share.mark is not None):
                 return None
             if len(chosen) == self.request.count and not self.collects:
                 return None
@@ -136,8 +136,8 @@ class Fitter:
         ask: ContainerRequest,
     ) -> tuple[DeviceShare, ...] | RequestRefusal:
         count = self.request.count
-        if self.spec.select is not None and chosen and len(chosen) >= count:
-            selected = self.spec.select(chosen, ask)
+        if self.spec.fitting.select is not None and chosen and len(chosen) >= count:
+            selected = self.spec.fitting.select(chosen, ask)
             if isinstance(selected, Unselectable):
                 tally[selected.reason] = selected.cards
                 return self.refusal(Shortfall(tally, candidates, chosen), ask)
@@ -151,7 +151,7 @@ class Fitter:
     def refusal(self, shortfall: Shortfall, ask: ContainerRequest) -> RequestRefusal:
         """The refusal of a shortfall, in the upstream scheduler's words."""
         tally, devices = shortfall.tally, len(shortfall.devices)
-        words = self.spec.spell(shortfall, ask) if self.spec.spell is not None else None
+        words = self.spec.fitting.message(shortfall, ask) if self.spec.fitting.message is not None else None
         return RequestRefusal(tuple(sorted(tally.items())), devices, words or spelled(self._told(tally), devices))
 
     def _told(self, tally: Mapping[Reason, int]) -> Mapping[Reason, int]:
@@ -159,8 +159,8 @@ class Fitter:
         return {why: cards for why, cards in tally.items() if not (self.collects and why is Reason.NUMA)}
 
     def _share(self, candidate: Candidate, ask: ContainerRequest) -> DeviceShare:
-        if self.spec.share_of is not None:
-            return self.spec.share_of(candidate, ask)
+        if self.spec.fitting.share_of is not None:
+            return self.spec.fitting.share_of(candidate, ask)
         return DeviceShare(candidate.position, memory_on(candidate, ask), cores_on(candidate, ask))
 
 

@@ -6,8 +6,9 @@ from functools import lru_cache
 
 from hami_plugins.errors import WireError
 from hami_plugins.model.devices import Device
+from hami_plugins.model.inventory import NO_DEVICES, DeviceInventory, NodeObject
 from hami_plugins.model.units import INT32_MAX, CoreShare, DeviceId, MiB, VendorName
-from hami_plugins.model.vendor import NO_DEVICES, DeviceInventory, NodeObject, VendorSpec
+from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.wire import node_devices
 from hami_plugins.wire.node_devices import RegisteredDevice
 

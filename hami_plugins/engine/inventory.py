@@ -10,12 +10,13 @@ from hami_plugins.engine.usage import usage_of
 from hami_plugins.errors import WireError
 from hami_plugins.model.devices import AllocatedShare, CoreMask, Device, GroupMember
 from hami_plugins.model.dialect import Dialect
+from hami_plugins.model.inventory import NO_DEVICES, NodeObject
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, NodeShape, NodeState, Problem
 from hami_plugins.model.pods import Container, ContainerAllocation, Pod, PodRecord, Unlocated
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
-from hami_plugins.model.vendor import NO_DEVICES, NodeObject, VendorSpec
+from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.wire import pod_devices, volcano
 from hami_plugins.wire.gang_keys import GROUP_KEY, QUEUE_KEY, TASK_KEY
 from hami_plugins.wire.pod_devices import AssignedDevice
@@ -203,7 +204,11 @@ class RecordReader:
 
     def __init__(self, registry: Registry) -> None:
         self._lists: Mapping[str, VendorSpec] = {spec.keys.allocated: spec for spec in registry}
-        self._foreign = [(spec, spec.foreign_allocations) for spec in registry if spec.foreign_allocations is not None]
+        self._foreign = [
+            (spec, spec.records.foreign_allocations)
+            for spec in registry
+            if spec.records.foreign_allocations is not None
+        ]
         self._labels: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
 
     def record(self, pod: Pod) -> tuple[PodRecord, tuple[Problem, ...]]:
@@ -220,8 +225,8 @@ class RecordReader:
                 continue
             allocated: tuple[ContainerAllocation, ...] = ()
             try:
-                if spec.read is not None:
-                    found = spec.read(spec, pod, text)
+                if spec.records.read is not None:
+                    found = spec.records.read(spec, pod, text)
                     allocated = found.allocations
                     unlocated.extend(found.unlocated)
                 else:
@@ -289,9 +294,9 @@ class RecordReader:
     def _recalled(
         self, spec: VendorSpec, pod: Pod, allocations: tuple[ContainerAllocation, ...]
     ) -> tuple[ContainerAllocation, ...]:
-        if spec.recall is not None:
-            allocations = spec.recall(pod.annotations, allocations)
-        group = spec.group_of(pod) if spec.group_of is not None else ""
+        if spec.records.recall is not None:
+            allocations = spec.records.recall(pod.annotations, allocations)
+        group = spec.fitting.group_of(pod) if spec.fitting.group_of is not None else ""
         return _of_group(allocations, group) if group else allocations
 
 

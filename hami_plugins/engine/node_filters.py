@@ -33,7 +33,11 @@ def vendor_objection(notes: Notes, pod: Pod, registry: Registry, now: float) -> 
     told = dict(notes)
     asked = {spec.name for container in pod.containers for spec in registry.asked_by(container)}
     for spec in registry:
-        if spec.objection is not None and spec.name in asked and (why := spec.objection(told, pod, now)):
+        if (
+            spec.fitting.filter_reason is not None
+            and spec.name in asked
+            and (why := spec.fitting.filter_reason(told, pod, now))
+        ):
             return why
     return ""
 

@@ -119,14 +119,20 @@ class Placer:
         vendor = request.vendor
         positions = phase.arrangement.get(vendor) or shape.positions.get(vendor, ())
         too_few = request.count > len(positions) and not _may_repeat(fitter, shape.devices, positions)
-        if too_few and not spec.spells_too_few:
+        if too_few and not spec.fitting.message_when_too_few:
             return RequestRefusal(((Reason.TOO_FEW_CARDS, 1),), len(positions), Reason.TOO_FEW_CARDS)
         tried = arranged(positions, shape.devices, phase.usage, self._policy, demand.requests)
         phase.arrangement[vendor] = tried[::-1]
         wanted = None if mask is None else mask.get(vendor)
         candidates = [Candidate(at, shape.devices[at], phase.usage[at], wanted is None or at in wanted) for at in tried]
         ask = ContainerRequest(
-            request, self._policy, shape, phase.held.get(vendor, ()), spec.cores_of, spec.memory_of, phase.usage
+            request,
+            self._policy,
+            shape,
+            phase.held.get(vendor, ()),
+            spec.fitting.cores_of,
+            spec.fitting.memory_of,
+            phase.usage,
         )
         if too_few:
             return fitter.refusal(Shortfall({Reason.TOO_FEW_CARDS: 1}, candidates, ()), ask)
@@ -172,13 +178,13 @@ class Placer:
 
     def _score(self, state: NodeState, containers: tuple[ContainerShares, ...]) -> float:
         vendors = dict.fromkeys(name for container in containers for name, _ in container.by_vendor)
-        score = 0.0 if any(self._registry[vendor].scores_alone for vendor in vendors) else state.base_score
+        score = 0.0 if any(self._registry[vendor].scoring.is_whole for vendor in vendors) else state.base_score
         for vendor in vendors:
             spec = self._registry[vendor]
-            if spec.score_node is None:
+            if spec.scoring.score_node is None:
                 continue
-            more = spec.score_node(self._scoring(vendor, state, containers))
-            if spec.score_is_neutral:
+            more = spec.scoring.score_node(self._scoring(vendor, state, containers))
+            if spec.scoring.is_neutral:
                 more *= -NEUTRAL_WEIGHT if self._policy.node is NodePolicy.SPREAD else NEUTRAL_WEIGHT
             score += more
         return score
@@ -203,6 +209,6 @@ class Placer:
 def _may_repeat(fitter: Fitter, devices: Sequence[Device], positions: Sequence[int]) -> bool:
     """Whether one card may serve several of the requested count: it is partitioned, and the pod accepts its mode."""
     modes = fitter.request.selector.modes
-    return fitter.spec.partitions and any(
+    return fitter.spec.fitting.partitions and any(
         devices[at].profiles and (modes is None or devices[at].mode in modes) for at in positions
     )

@@ -37,7 +37,7 @@ def used_by(snapshot: ClusterSnapshot, namespace: str, registry: Registry) -> Ma
 
 def counted_cores(spec: VendorSpec, device: Device, cores: int) -> int:
     """What a quota counts for cores that are booked of a device."""
-    return cores if spec.cores_in_quota is None else spec.cores_in_quota(device, CoreShare(cores))
+    return cores if spec.fitting.cores_in_quota is None else spec.fitting.cores_in_quota(device, CoreShare(cores))
 
 
 def headroom(

@@ -98,14 +98,14 @@ def drawings(
     """
     for vendor in entry.state.shape.positions:
         spec = registry[vendor]
-        layout = None if spec.layout is None else spec.layout(entry.state.shape)
+        layout = None if spec.topology.layout is None else spec.topology.layout(entry.state.shape)
         if layout is not None:
             yield _drawing(entry, layout, ours, meant)
 
 
 def of_blocked(blocked: Blocked, spec: VendorSpec) -> Drawing | None:
     """The node of a refusal with the set that would do; ``None`` where its devices are not drawn."""
-    layout = None if spec.layout is None else spec.layout(blocked.entry.state.shape)
+    layout = None if spec.topology.layout is None else spec.topology.layout(blocked.entry.state.shape)
     return None if layout is None else _drawing(blocked.entry, layout, (), blocked.members)
 
 

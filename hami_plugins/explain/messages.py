@@ -228,7 +228,11 @@ def _nearest(reason: CardShortage, blocked: Blocked, spec: VendorSpec) -> str:
 def _never(reason: CardShortage, blocked: Blocked, spec: VendorSpec) -> str:
     """Which numbers of devices go together, where the one that is asked for never does."""
     near = " or ".join(map(str, blocked.nearest)) or "none"
-    there = reason.request if spec.on_node is None else spec.on_node(reason.request, blocked.entry.state.shape)
+    there = (
+        reason.request
+        if spec.requests.on_node is None
+        else spec.requests.on_node(reason.request, blocked.entry.state.shape)
+    )
     asked = f"{there.count:,}"
     if there.count != reason.request.count:
         asked = f"{cores(reason.request.cores, spec)}, {asked} {spec.noun}s"

@@ -11,10 +11,10 @@ from hami_plugins.engine.inventory import NodeBuilder, RecordReader, settled, wi
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
 from hami_plugins.model.cluster import ClusterSnapshot, Listing, NamespaceQuota, PodGroup, Queue
+from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, Problem
 from hami_plugins.model.pods import FINISHED, SUCCEEDED, Pod, PodRecord
 from hami_plugins.model.units import NodeName
-from hami_plugins.model.vendor import NodeObject
 from hami_plugins.wire import koordinator_devices, objects
 from hami_plugins.wire.gang_keys import GROUP_KEY, TASK_KEY
 from hami_plugins.wire.pages import with_kind

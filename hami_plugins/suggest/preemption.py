@@ -76,7 +76,7 @@ def victims_together(refusals: Refusals, may_go: Callable[[PodRecord], bool]) ->
     requests = dict.fromkeys(each for container in question.demand.devices.containers for each in container.requests)
     for request in requests:
         spec = refusals.registry[request.vendor]
-        if spec.together is None:
+        if spec.topology.together is None:
             continue
         for entry in islice(refusals.lifted_by(TAKEN | {Reason.TOPOLOGY}), MOST_NODES):
             for blocked in blocked_on(spec, request, question.policy, entry):

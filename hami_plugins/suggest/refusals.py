@@ -85,7 +85,7 @@ class Refusals:
         return tuple(RequestBounds(self.registry[each.vendor], each, question.policy) for each in requests)
 
     def _needed(self, cause: RefusalCause) -> int:
-        if self.registry[cause.vendor].partitions:
+        if self.registry[cause.vendor].fitting.partitions:
             return 1
         requests = self.question.demand.devices.containers[cause.container].requests
         return next(each.count for each in requests if each.vendor == cause.vendor)

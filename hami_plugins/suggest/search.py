@@ -242,11 +242,11 @@ def _cap(lever: Knob, gauge: RequestBounds | None, node: NodeEntry) -> int:
     spec = gauge.spec
     cap = lever.high
     match lever.kind:
-        case ChangeKind.MEMORY if spec.memory_of is None:
+        case ChangeKind.MEMORY if spec.fitting.memory_of is None:
             cap = gauge.most_memory(node) // lever.unit
-        case ChangeKind.PERCENTAGE if spec.memory_of is None:
+        case ChangeKind.PERCENTAGE if spec.fitting.memory_of is None:
             cap = gauge.most_percent(node)
-        case ChangeKind.CORES if spec.cores_of is None and spec.takes_no_cores is None:
+        case ChangeKind.CORES if spec.fitting.cores_of is None and spec.fitting.takes_no_cores is None:
             cap = gauge.most_cores(node)
         case ChangeKind.COUNT if not gauge.request.slices:
             cap = gauge.capable(node)

@@ -172,7 +172,7 @@ def _relabelled(search: Search, refusals: Refusals) -> Counterfactual | None:
     """The first node that takes the pod with another label."""
     for entry in islice(refusals.lifted_by({Reason.TOPOLOGY}), MOST_NODES):
         for vendor in entry.state.shape.positions:
-            hook = refusals.registry[vendor].relabelled
+            hook = refusals.registry[vendor].topology.relabelled
             for other in () if hook is None else hook(entry.state.shape):
                 labels = {**entry.facts.labels, other.key: other.value}
                 node = replace(

@@ -16,20 +16,13 @@ from hami_plugins.engine.demand import invalid, standard_request
 from hami_plugins.engine.inventories import capacity_of, json_register
 from hami_plugins.errors import AdmissionDeniedError
 from hami_plugins.model.devices import Device
+from hami_plugins.model.inventory import NO_DEVICES, DeviceInventory, NodeObject
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, VendorName
-from hami_plugins.model.vendor import (
-    NO_DEVICES,
-    AnnotationKeys,
-    ContainerAdmission,
-    DeviceInventory,
-    NodeObject,
-    RequestRules,
-    ResourceNames,
-    VendorSpec,
-)
+from hami_plugins.model.vendor import AllocationRecords, ContainerAdmission, FittingRules, RequestRules, VendorSpec
+from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 
 
 def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
@@ -85,13 +78,9 @@ SPEC: Final = VendorSpec(
         avoid_models="amd.com/nouse-gputype",
     ),
     inventory=inventory,
-    rules=RequestRules(cores_default=CoreShare(100), requests_too=False),
-    request=request,
+    requests=RequestRules(cores_default=CoreShare(100), requests_too=False, read=request),
     admit=admit,
-    cores_of=units_of,
-    cores_in_quota=percent_of,
-    word_is_model=True,
-    memory_step="1 MiB",
+    fitting=FittingRules(cores_of=units_of, cores_in_quota=percent_of),
+    records=AllocationRecords(word_is_model=True),
     core_step="1 %, in whole compute units",
-    several="each card may be a slice",
 )

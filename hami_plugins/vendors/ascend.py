@@ -22,25 +22,27 @@ from hami_plugins.engine.fit import spelled
 from hami_plugins.engine.inventories import json_register
 from hami_plugins.engine.templates import CutCard, SliceTemplate
 from hami_plugins.errors import AdmissionDeniedError
+from hami_plugins.model.inventory import DeviceInventory, NodeObject
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import (
     AdmissionChange,
+    AllocationRecords,
     AllocationView,
-    AnnotationKeys,
     Candidate,
     ContainerAdmission,
     ContainerRequest,
-    DeviceInventory,
-    NodeObject,
-    ResourceNames,
+    FittingRules,
+    RequestRules,
     Scoring,
+    ScoringRules,
     Shortfall,
     Unselectable,
     VendorOptions,
     VendorSpec,
 )
+from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 from hami_plugins.model.verdicts import Reason
 from hami_plugins.wire import ascend, quantity
 
@@ -112,14 +114,11 @@ def spec_of(chip: Chip) -> VendorSpec:
         ),
         inventory=inventory,
         options=chip.options,
-        request=request,
-        options_of=options_of,
+        requests=RequestRules(read=request, options_of=options_of),
         admit=partial(admit, chip),
-        early_checks=(mode_fits,),
-        select=partial(together, chip),
-        spell=partial(words, chip),
-        score_node=score_rings if chip.has_rings else None,
-        annotate=partial(annotate, chip),
+        fitting=FittingRules(early_checks=(mode_fits,), select=partial(together, chip), message=partial(words, chip)),
+        scoring=ScoringRules(score_node=score_rings if chip.has_rings else None),
+        records=AllocationRecords(annotate=partial(annotate, chip)),
         schedulers=("volcano",),
         memory_step="templates of the chip (soft split: 1 MiB)",
         core_step="set by the template (soft split: 1 %)",

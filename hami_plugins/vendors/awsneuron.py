@@ -21,24 +21,24 @@ from hami_plugins.engine.demand import invalid, selector_of
 from hami_plugins.engine.inventories import capacity_of, cards
 from hami_plugins.errors import AdmissionDeniedError
 from hami_plugins.model.devices import CoreMask, Device, DeviceShare, Mark
+from hami_plugins.model.inventory import NO_DEVICES, DeviceInventory, NodeObject
 from hami_plugins.model.pods import Container, ContainerAllocation, Pod
 from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import Absolute, DeviceRequest
 from hami_plugins.model.units import INT32_MAX, CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import (
-    NO_DEVICES,
+    AllocationRecords,
     AllocationView,
-    AnnotationKeys,
     Candidate,
     ContainerAdmission,
     ContainerRequest,
-    DeviceInventory,
-    NodeObject,
-    ResourceNames,
+    FittingRules,
+    RequestRules,
     Shortfall,
     Unselectable,
     VendorSpec,
 )
+from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 from hami_plugins.model.verdicts import Reason
 
 IDS_KEY: Final = "AWS_NEURON_IDS"
@@ -257,17 +257,18 @@ SPEC: Final = VendorSpec(
         extra=(IDS_KEY, KIND_KEY, TIME_KEY, STATE_KEY, NODE_KEY),
     ),
     inventory=inventory,
-    request=request,
+    requests=RequestRules(read=request),
     admit=admit,
-    early_checks=(idle_among_several,),
-    late_checks=(cores_are_free,),
-    select=neighbours,
-    share_of=share_of,
-    cores_of=cores_on,
-    spell=words,
-    annotate=annotate,
-    recall=recall,
-    clamps_cores=False,
+    fitting=FittingRules(
+        early_checks=(idle_among_several,),
+        late_checks=(cores_are_free,),
+        select=neighbours,
+        share_of=share_of,
+        cores_of=cores_on,
+        message=words,
+        clamps_cores=False,
+    ),
+    records=AllocationRecords(annotate=annotate, recall=recall),
     schedulers=SCHEDULERS,
     memory_step="none: whole device",
     core_step="1 core",

@@ -10,15 +10,11 @@ from typing import Final
 
 from hami_plugins.engine.inventories import json_register
 from hami_plugins.model.devices import Device
+from hami_plugins.model.inventory import DeviceInventory, NodeObject
 from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, MiB, VendorName
-from hami_plugins.model.vendor import (
-    AnnotationKeys,
-    DeviceInventory,
-    NodeObject,
-    ResourceNames,
-    VendorSpec,
-)
+from hami_plugins.model.vendor import FittingRules, VendorSpec
+from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 
 CARD_CORES: Final = CoreShare(100)
 """Whatever the register says; it only makes the device score work."""
@@ -53,8 +49,7 @@ SPEC: Final = VendorSpec(
         avoid_ids=("birentech.com/nouse-gpuuuid",),
     ),
     inventory=inventory,
-    memory_of=no_memory,
-    takes_no_cores=no_cores,
+    fitting=FittingRules(memory_of=no_memory, takes_no_cores=no_cores),
     memory_step="none: whole card or partition",
     core_step="none",
     several="whole cards or partitions",

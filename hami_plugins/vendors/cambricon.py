@@ -14,16 +14,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from hami_plugins.engine.inventories import cards_by_cores
+from hami_plugins.model.inventory import DeviceInventory, NodeObject
 from hami_plugins.model.units import CoreShare, MiB, VendorName
-from hami_plugins.model.vendor import (
-    AllocationView,
-    AnnotationKeys,
-    DeviceInventory,
-    NodeObject,
-    RequestRules,
-    ResourceNames,
-    VendorSpec,
-)
+from hami_plugins.model.vendor import AllocationRecords, AllocationView, RequestRules, VendorSpec
+from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 
 MEMORY_UNIT: Final = MiB(256)
 CARD_CORES: Final = CoreShare(100)
@@ -61,10 +55,9 @@ SPEC: Final = VendorSpec(
         extra=(ASSIGNED_KEY, PROFILE_KEY),
     ),
     inventory=inventory,
-    rules=RequestRules(memory_unit=MEMORY_UNIT, cores_default=CARD_CORES),
-    annotate=annotate,
+    requests=RequestRules(memory_unit=MEMORY_UNIT, cores_default=CARD_CORES),
+    records=AllocationRecords(annotate=annotate),
     counted_by_scheduler=("cambricon.com/mlu.smlu.vmemory", "cambricon.com/mlu.smlu.vcore"),
     memory_step="256 MiB",
-    core_step="1 %",
     several="meant as whole cards; HAMi allocates slices",
 )

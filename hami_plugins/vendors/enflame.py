@@ -20,23 +20,23 @@ from hami_plugins.engine.demand import invalid, selector_of
 from hami_plugins.engine.inventories import capacity_of, cards
 from hami_plugins.errors import AdmissionDeniedError
 from hami_plugins.model.devices import AllocatedShare, Device, Profile
+from hami_plugins.model.inventory import DeviceInventory, NodeObject
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.requests import Absolute, DeviceRequest
 from hami_plugins.model.units import INT32_MAX, CoreShare, DeviceId, MiB, VendorName
 from hami_plugins.model.vendor import (
     AdmissionChange,
+    AllocationRecords,
     AllocationView,
-    AnnotationKeys,
     Candidate,
     ContainerAdmission,
     ContainerRequest,
-    DeviceInventory,
-    NodeObject,
+    FittingRules,
     RequestRules,
-    ResourceNames,
     Shortfall,
     VendorSpec,
 )
+from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 from hami_plugins.model.verdicts import Reason
 from hami_plugins.wire import drs
 
@@ -221,8 +221,8 @@ GCU: Final = VendorSpec(
         lock="",
     ),
     inventory=whole_cards,
-    rules=RequestRules(cores_default=CoreShare(WHOLE_CARD)),
-    early_checks=(unshared,),
+    requests=RequestRules(cores_default=CoreShare(WHOLE_CARD)),
+    fitting=FittingRules(early_checks=(unshared,)),
     memory_step="none: whole card",
     core_step="none: whole card",
     several="whole cards",
@@ -242,14 +242,10 @@ DRS: Final = VendorSpec(
         extra=(TAKEN_KEY, TIME_KEY, INDEX_KEY, ID_KEY, MINOR_KEY, SIZE_KEY, drs.ASSIGNED_KEY),
     ),
     inventory=slice_cards,
-    request=request,
+    requests=RequestRules(read=request),
     admit=admit,
-    early_checks=(has_profile,),
-    cores_of=cores_of,
-    memory_of=memory_of,
-    spell=spell,
-    annotate=annotate,
-    writes_to_allocate=False,
+    fitting=FittingRules(early_checks=(has_profile,), cores_of=cores_of, memory_of=memory_of, message=spell),
+    records=AllocationRecords(annotate=annotate, writes_to_allocate=False),
     memory_step="the node's profiles",
     core_step="the node's profiles",
     several="one slice of one card",

@@ -10,7 +10,8 @@ from typing import Final
 
 from hami_plugins.engine.inventories import colon_register
 from hami_plugins.model.units import CoreShare, VendorName
-from hami_plugins.model.vendor import AnnotationKeys, OnBadMemory, RequestRules, ResourceNames, VendorSpec
+from hami_plugins.model.vendor import OnBadMemory, RequestRules, VendorSpec
+from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 
 SPEC: Final = VendorSpec(
     name=VendorName("DCU"),
@@ -28,8 +29,6 @@ SPEC: Final = VendorSpec(
         avoid_models="hygon.com/nouse-dcutype",
     ),
     inventory=colon_register,
-    rules=RequestRules(cores_default=CoreShare(100), bad_memory=OnBadMemory.IGNORE),
-    memory_step="1 MiB",
-    core_step="1 %",
+    requests=RequestRules(cores_default=CoreShare(100), bad_memory=OnBadMemory.IGNORE),
     several="meant as whole cards; HAMi allocates slices",
 )

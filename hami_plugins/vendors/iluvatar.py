@@ -12,14 +12,8 @@ from typing import Final
 from hami_plugins.engine.inventories import colon_register
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.units import MiB, VendorName
-from hami_plugins.model.vendor import (
-    AdmissionChange,
-    AnnotationKeys,
-    ContainerAdmission,
-    RequestRules,
-    ResourceNames,
-    VendorSpec,
-)
+from hami_plugins.model.vendor import AdmissionChange, ContainerAdmission, RequestRules, VendorSpec
+from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 
 MODELS: Final = ("MR-V100", "MR-V50", "BI-V150", "BI-V100")
 """In the order of HAMi's device config."""
@@ -62,10 +56,9 @@ def spec_of(model: str) -> VendorSpec:
             avoid_ids=(f"hami.io/no-use-{model}-uuid",),
         ),
         inventory=colon_register,
-        rules=RequestRules(memory_unit=MiB(256)),
+        requests=RequestRules(memory_unit=MiB(256)),
         admit=admit,
         memory_step="256 MiB",
-        core_step="1 %",
         several="all cores of each card",
     )
 

@@ -25,6 +25,7 @@ from hami_plugins.engine.eligibility import met
 from hami_plugins.errors import InvalidRequestError, WireError
 from hami_plugins.model.devices import AllocatedShare, Device
 from hami_plugins.model.dialect import Dialect
+from hami_plugins.model.inventory import NO_DEVICES, DeviceInventory, NodeObject
 from hami_plugins.model.pods import Container, ContainerAllocation, Pod, Requirement, Unlocated
 from hami_plugins.model.quantity import NANO, Quantity
 from hami_plugins.model.requests import (
@@ -38,18 +39,17 @@ from hami_plugins.model.requests import (
 )
 from hami_plugins.model.units import INT32_MAX, CoreShare, DeviceId, MiB, VendorName
 from hami_plugins.model.vendor import (
-    NO_DEVICES,
+    AllocationRecords,
     AllocationView,
-    AnnotationKeys,
     Candidate,
     ContainerRequest,
-    DeviceInventory,
+    FittingRules,
     ForeignAllocation,
-    NodeObject,
-    ResourceNames,
+    RequestRules,
     Shortfall,
     VendorSpec,
 )
+from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 from hami_plugins.model.verdicts import Reason
 from hami_plugins.wire import koordinator as wire
 from hami_plugins.wire import koordinator_devices, koordinator_hints, quantity
@@ -382,18 +382,16 @@ SPEC: Final = VendorSpec(
         inputs=(koordinator_hints.KEY,),
     ),
     inventory=inventory,
-    request=request,
-    early_checks=(isolated, hinted),
-    takes_no_cores=no_cores,
-    spell=spell,
-    spells_too_few=True,
-    annotate=annotate,
-    read=read,
-    clamps_cores=False,
-    binds_numa=True,
+    requests=RequestRules(read=request, sums_up=True),
+    fitting=FittingRules(
+        early_checks=(isolated, hinted),
+        takes_no_cores=no_cores,
+        message=spell,
+        message_when_too_few=True,
+        clamps_cores=False,
+        binds_numa=True,
+    ),
+    records=AllocationRecords(annotate=annotate, read=read),
     counted_by_scheduler=(SHARED, MEMORY, RATIO, CORE, GPU),
-    sums_up=True,
     memory_step="1 byte or 1 %",
-    core_step="1 %",
-    several="each card may be a slice",
 )

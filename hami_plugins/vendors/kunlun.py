@@ -18,6 +18,7 @@ from hami_plugins.engine.demand import count_of, invalid, selector_of
 from hami_plugins.engine.inventories import capacity_of, cards, json_register
 from hami_plugins.model.device_links import Together
 from hami_plugins.model.devices import DeviceShare
+from hami_plugins.model.inventory import DeviceInventory, NodeObject
 from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.quantity import NANO, Quantity
@@ -25,19 +26,21 @@ from hami_plugins.model.requests import Absolute, DeviceRequest
 from hami_plugins.model.units import INT32_MAX, CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import (
     AdmissionChange,
+    AllocationRecords,
     AllocationView,
-    AnnotationKeys,
     Candidate,
     ContainerAdmission,
     ContainerRequest,
-    DeviceInventory,
-    NodeObject,
-    ResourceNames,
+    FittingRules,
+    RequestRules,
     Scoring,
+    ScoringRules,
     Shortfall,
+    TopologyRules,
     Unselectable,
     VendorSpec,
 )
+from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 from hami_plugins.model.verdicts import Reason
 
 CARD_MEMORY: Final = MiB(98_304)
@@ -261,14 +264,12 @@ SPEC: Final = VendorSpec(
         allocated="hami.io/kunlun-allocated", use_ids=_USE_IDS, avoid_ids=_AVOID_IDS, lock="", extra=(INDEX_KEY,)
     ),
     inventory=inventory,
-    early_checks=(is_idle,),
-    select=linked,
-    together=together,
-    share_of=whole_card,
-    takes_no_cores=no_core_rules,
-    spell=whole_words,
-    score_node=score_node,
-    annotate=annotate,
+    fitting=FittingRules(
+        early_checks=(is_idle,), select=linked, share_of=whole_card, takes_no_cores=no_core_rules, message=whole_words
+    ),
+    topology=TopologyRules(together=together),
+    scoring=ScoringRules(score_node=score_node),
+    records=AllocationRecords(annotate=annotate),
     memory_step="none: whole card",
     core_step="none: whole card",
     several="1, 2, 4 or 8 linked cards",
@@ -288,13 +289,12 @@ SLICED: Final = VendorSpec(
         avoid_ids=_AVOID_IDS,
     ),
     inventory=json_register,
-    request=sliced_request,
+    requests=RequestRules(read=sliced_request),
     admit=admit,
-    early_checks=(same_slices,),
-    select=linked,
-    together=together,
-    takes_no_cores=no_core_rules,
-    spell=sliced_words,
+    fitting=FittingRules(
+        early_checks=(same_slices,), select=linked, takes_no_cores=no_core_rules, message=sliced_words
+    ),
+    topology=TopologyRules(together=together),
     memory_step="a quarter, half or whole card",
     core_step="follows the memory",
     several="1, 2, 4 or 8 linked cards, equal slices",

@@ -26,26 +26,26 @@ from hami_plugins.engine.fit import spelled
 from hami_plugins.engine.inventories import capacity_of, cards
 from hami_plugins.errors import AdmissionDeniedError, WireError
 from hami_plugins.model.devices import Device, DeviceShare, Mark, Tenant
+from hami_plugins.model.inventory import NO_DEVICES, DeviceInventory, NodeObject
 from hami_plugins.model.pods import Container, ContainerAllocation, Pod
 from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import Absolute, DeviceRequest, MemoryDemand
 from hami_plugins.model.units import INT32_MAX, CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import (
-    NO_DEVICES,
     AdmissionChange,
+    AllocationRecords,
     AllocationView,
-    AnnotationKeys,
     Candidate,
     ContainerAdmission,
     ContainerRequest,
-    DeviceInventory,
-    NodeObject,
+    FittingRules,
     RequestRules,
-    ResourceNames,
     Scoring,
+    ScoringRules,
     Shortfall,
     VendorSpec,
 )
+from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 from hami_plugins.model.verdicts import Reason
 from hami_plugins.wire import metax, scalars
 
@@ -340,8 +340,8 @@ SPEC: Final = VendorSpec(
         inputs=(LOSSES_KEY, SCORES_KEY),
     ),
     inventory=inventory,
-    rules=RequestRules(cores_default=WHOLE_CORES),
-    score_node=score_whole,
+    requests=RequestRules(cores_default=WHOLE_CORES),
+    scoring=ScoringRules(score_node=score_whole),
     memory_step="none: whole card",
     core_step="none: whole card",
     several="whole cards",
@@ -363,22 +363,19 @@ SHARED: Final = VendorSpec(
         extra=(PARTS_KEY, TIME_KEY),
     ),
     inventory=shared_inventory,
-    rules=RequestRules(memory_unit=_GIB, cores_default=WHOLE_CORES, requests_too=False),
-    request=shared_request,
+    requests=RequestRules(memory_unit=_GIB, cores_default=WHOLE_CORES, requests_too=False, read=shared_request),
     admit=admit,
-    early_checks=(class_fits, quality_fits),
-    select=best,
-    share_of=share_of,
-    takes_no_cores=holds_no_cores,
-    spell=words,
-    score_node=score_shared,
-    score_is_neutral=True,
-    annotate=annotate,
-    recall=recall,
-    clamps_cores=False,
+    fitting=FittingRules(
+        early_checks=(class_fits, quality_fits),
+        select=best,
+        share_of=share_of,
+        takes_no_cores=holds_no_cores,
+        message=words,
+        clamps_cores=False,
+    ),
+    scoring=ScoringRules(score_node=score_shared, is_neutral=True),
+    records=AllocationRecords(annotate=annotate, recall=recall),
     memory_step="1 GiB, or 1 MiB with a unit",
-    core_step="1 %",
-    several="each card may be a slice",
 )
 
 SPECS: Final = (SPEC, SHARED)

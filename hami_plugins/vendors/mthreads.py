@@ -16,22 +16,22 @@ from typing import Final
 from hami_plugins.engine.demand import WHOLE, cores_of, count_of, memory_of, selector_of
 from hami_plugins.engine.inventories import cards_by_cores
 from hami_plugins.errors import AdmissionDeniedError
+from hami_plugins.model.inventory import DeviceInventory, NodeObject
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.requests import Absolute, DeviceRequest
 from hami_plugins.model.units import CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import (
     AdmissionChange,
+    AllocationRecords,
     AllocationView,
-    AnnotationKeys,
     Candidate,
     ContainerAdmission,
     ContainerRequest,
-    DeviceInventory,
-    NodeObject,
+    FittingRules,
     RequestRules,
-    ResourceNames,
     VendorSpec,
 )
+from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 from hami_plugins.model.verdicts import Reason
 
 MEMORY_UNIT: Final = MiB(512)
@@ -126,12 +126,10 @@ SPEC: Final = VendorSpec(
         extra=(INDEX_KEY, NODE_KEY, TIME_KEY, COUNT_KEY),
     ),
     inventory=inventory,
-    rules=RequestRules(memory_unit=MEMORY_UNIT),
-    request=request,
+    requests=RequestRules(memory_unit=MEMORY_UNIT, read=request),
     admit=admit,
-    late_checks=(same_card,),
-    annotate=annotate,
-    writes_to_allocate=False,
+    fitting=FittingRules(late_checks=(same_card,)),
+    records=AllocationRecords(annotate=annotate, writes_to_allocate=False),
     counted_by_scheduler=("mthreads.com/sgpu-memory", "mthreads.com/sgpu-core"),
     memory_step="512 MiB (1, 2, 4, 8, 16, 32 or 48 GiB)",
     core_step="1/16 card",

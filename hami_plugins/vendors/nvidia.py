@@ -17,23 +17,23 @@ from hami_plugins.engine.demand import cores_of, count_of, memory_of, percentage
 from hami_plugins.engine.inventories import json_register
 from hami_plugins.errors import AdmissionDeniedError
 from hami_plugins.model.devices import AllocatedShare, DeviceShare, Instance, Profile, SlicePlacement
+from hami_plugins.model.inventory import NO_DEVICES, DeviceInventory, NodeObject
 from hami_plugins.model.pods import Container, ContainerAllocation, Pod
 from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import (
-    NO_DEVICES,
     AdmissionChange,
+    AllocationRecords,
     AllocationView,
-    AnnotationKeys,
     Candidate,
     ContainerAdmission,
     ContainerRequest,
-    DeviceInventory,
-    NodeObject,
-    ResourceNames,
+    FittingRules,
+    RequestRules,
     VendorOptions,
     VendorSpec,
 )
+from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 from hami_plugins.model.verdicts import Reason
 from hami_plugins.wire import mig_allocations, node_devices
 from hami_plugins.wire.mig_allocations import MigAllocation
@@ -286,18 +286,17 @@ SPEC: Final = VendorSpec(
     ),
     inventory=inventory,
     options=VendorOptions(default_count=1),
-    request=request,
+    requests=RequestRules(read=request),
     admit=admit,
-    health_checks=(places_are_known,),
-    late_checks=(partition_left,),
-    select=nearest,
-    select_when_near=True,
-    share_of=share_of,
-    annotate=annotate,
-    recall=recall,
-    binds_numa=True,
-    partitions=True,
+    fitting=FittingRules(
+        health_checks=(places_are_known,),
+        late_checks=(partition_left,),
+        select=nearest,
+        select_when_near=True,
+        share_of=share_of,
+        binds_numa=True,
+        partitions=True,
+    ),
+    records=AllocationRecords(annotate=annotate, recall=recall),
     memory_step="1 MiB or 1 %",
-    core_step="1 %",
-    several="each card may be a slice",
 )

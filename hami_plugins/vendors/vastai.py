@@ -15,18 +15,11 @@ from typing import Final
 
 from hami_plugins.engine.inventories import json_register
 from hami_plugins.model.devices import Device
+from hami_plugins.model.inventory import DeviceInventory, NodeObject
 from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, MiB, VendorName
-from hami_plugins.model.vendor import (
-    AnnotationKeys,
-    Candidate,
-    ContainerRequest,
-    DeviceInventory,
-    NodeObject,
-    ResourceNames,
-    Scoring,
-    VendorSpec,
-)
+from hami_plugins.model.vendor import Candidate, ContainerRequest, FittingRules, Scoring, ScoringRules, VendorSpec
+from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 from hami_plugins.model.verdicts import Reason
 
 CARD_CORES: Final = CoreShare(100)
@@ -106,11 +99,10 @@ SPEC: Final = VendorSpec(
         avoid_ids=("vastaitech.com/nouse-gpuuuid",),
     ),
     inventory=inventory,
-    late_checks=(card_is_idle,),
-    select=from_few_cards,
-    memory_of=no_memory,
-    takes_no_cores=no_cores,
-    score_node=score_node,
+    fitting=FittingRules(
+        late_checks=(card_is_idle,), select=from_few_cards, memory_of=no_memory, takes_no_cores=no_cores
+    ),
+    scoring=ScoringRules(score_node=score_node),
     memory_step="none: whole card or die",
     core_step="none",
     several="whole cards or dies, from few cards",

@@ -37,6 +37,7 @@ from hami_plugins.model.devices import (
     Unplaced,
 )
 from hami_plugins.model.dialect import Dialect
+from hami_plugins.model.inventory import NO_DEVICES, DeviceInventory, NodeObject
 from hami_plugins.model.pods import Container, ContainerAllocation, Pod
 from hami_plugins.model.requests import (
     ANY_DEVICE,
@@ -49,19 +50,19 @@ from hami_plugins.model.requests import (
 )
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, VendorName
 from hami_plugins.model.vendor import (
-    NO_DEVICES,
+    AllocationRecords,
     AllocationView,
-    AnnotationKeys,
     Candidate,
     ContainerRequest,
-    DeviceInventory,
-    NodeObject,
-    ResourceNames,
+    FittingRules,
+    RequestRules,
     Scoring,
+    ScoringRules,
     Shortfall,
     VendorOptions,
     VendorSpec,
 )
+from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 from hami_plugins.model.verdicts import NODE, Reason
 from hami_plugins.wire import node_devices, volcano
 from hami_plugins.wire.gang_keys import GROUP_KEY, VOLCANO_GROUP_KEY
@@ -336,23 +337,21 @@ SPEC: Final = VendorSpec(
         extra=(NODE_KEY, TIME_KEY, PHASE_KEY, BIND_TIME_KEY),
     ),
     inventory=inventory,
-    request=request,
-    early_checks=(is_nvidia, places_are_known, apart_from_its_group),
-    late_checks=(slot_left,),
-    share_of=share_of,
-    spell=spell,
-    spells_too_few=True,
-    score_node=score_node,
-    scores_alone=True,
-    group_of=group_of,
-    annotate=annotate,
-    recall=recall,
-    clamps_cores=False,
-    exact_mode=True,
+    requests=RequestRules(read=request),
+    fitting=FittingRules(
+        early_checks=(is_nvidia, places_are_known, apart_from_its_group),
+        late_checks=(slot_left,),
+        share_of=share_of,
+        message=spell,
+        message_when_too_few=True,
+        group_of=group_of,
+        clamps_cores=False,
+        exact_mode=True,
+    ),
+    scoring=ScoringRules(score_node=score_node, is_whole=True),
+    records=AllocationRecords(annotate=annotate, recall=recall),
     counted_by_scheduler=RESOURCES.all(),
     memory_step="1 MiB or 1 %",
-    core_step="1 %",
-    several="each card may be a slice",
 )
 
 

@@ -37,7 +37,7 @@ def more_than_a_node(spec: VendorSpec, container: ContainerView, pod: PodView, c
     if hardware is None or request is None or not hardware.has(spec) or pod.placed:
         return
     most = hardware.most[spec.name]
-    if request.count <= most or (spec.partitions and spec.name in hardware.cut):
+    if request.count <= most or (spec.fitting.partitions and spec.name in hardware.cut):
         return
     amount = container.amount(spec.resources.count) or _first(spec, container)
     yield Violation(

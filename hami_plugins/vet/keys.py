@@ -69,7 +69,7 @@ def of_another_vendor(pod: PodView, context: Context) -> Iterator[Violation]:
         if readers is None:
             continue
         if key == NUMA_BIND_KEY:
-            readers = tuple(spec for spec in context.registry if spec.binds_numa)
+            readers = tuple(spec for spec in context.registry if spec.fitting.binds_numa)
         names = {spec.name for spec in readers}
         if any(spec.name in names for spec in asked):
             continue

@@ -10,10 +10,11 @@ from hami_plugins.engine.holdings import InconsistencyKind, flaws_of
 from hami_plugins.errors import WireError
 from hami_plugins.explain.flaws import flaws_words
 from hami_plugins.model.dialect import Dialect
+from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.units import DeviceId, NodeName
-from hami_plugins.model.vendor import NodeObject, VendorSpec
+from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors import volcano_releases
 from hami_plugins.vet.context import Context
 from hami_plugins.vet.findings import Check, VetRule, VetSeverity, Violation

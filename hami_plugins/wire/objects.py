@@ -10,10 +10,10 @@ from typing import Final, TypeVar
 
 from hami_plugins.errors import WireError
 from hami_plugins.model.cluster import NamespaceQuota, PodGroup, Queue
+from hami_plugins.model.inventory import NodeCondition, NodeObject
 from hami_plugins.model.nodes import NodeFacts, Taint
 from hami_plugins.model.pods import ResourceList
 from hami_plugins.model.units import NodeName
-from hami_plugins.model.vendor import NodeCondition, NodeObject
 from hami_plugins.wire import fields, managed_taints, quantity
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pods import pod

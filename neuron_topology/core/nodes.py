@@ -15,9 +15,11 @@ from typing import Final
 from hami_plugins.engine.inventories import capacity_of, cards
 from hami_plugins.errors import WireError
 from hami_plugins.model.devices import DeviceUsage
+from hami_plugins.model.inventory import NO_DEVICES, DeviceInventory, NodeCondition, NodeObject
 from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.units import CoreShare, MiB, VendorName
-from hami_plugins.model.vendor import NO_DEVICES, DeviceInventory, NodeCondition, NodeObject, ResourceNames, VendorSpec
+from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.model.vendor_names import ResourceNames
 from neuron_topology.core import capacity_block_end
 from neuron_topology.core.hardware import neuron_ls
 from neuron_topology.core.hardware.fabric import mask_of, recognised

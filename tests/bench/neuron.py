@@ -12,9 +12,9 @@ from hami_plugins.engine.place import Placer
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.devices import CoreMask, DeviceUsage
+from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, NodeState
 from hami_plugins.model.units import CoreShare, MiB, NodeName
-from hami_plugins.model.vendor import NodeObject
 from hami_plugins.wire import objects, quantity
 from neuron_topology.core.hardware.instances import INSTANCE_TYPES, InstanceType
 from neuron_topology.core.names import CORES, DEVICES, INSTANCE_LABEL

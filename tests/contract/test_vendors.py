@@ -163,7 +163,7 @@ def shares(entry: NodeEntry, intake: PodInfo) -> bool:
 @pytest.mark.parametrize("measure", ["slots", "memory", "cores"])
 def test_the_last_of_a_device_is_given_and_no_more(machine: Machine, measure: str) -> None:
     """Of what a vendor counts: partitions are counted by their places instead, and Kunlun's slices by their memory."""
-    entry, uncounted = machine.entry(REGISTRY), REGISTRY[machine.vendor].takes_no_cores  # type: ignore[index]
+    entry, uncounted = machine.entry(REGISTRY), REGISTRY[machine.vendor].fitting.takes_no_cores  # type: ignore[index]
     for ask in machine.asks:
         intake = taken_in(a_pod_for(machine, ask))
         decision = decide(entry, intake)

@@ -118,7 +118,7 @@ def same_request(
 
 def names_an_amount(spec: VendorSpec, of: Container) -> bool:
     """Whether a container names anything but zeros of a vendor, where the vendor looks."""
-    lists = (of.limits, of.requests) if spec.rules.requests_too else (of.limits,)
+    lists = (of.limits, of.requests) if spec.requests.requests_too else (of.limits,)
     return any(name in amounts and amounts[name].nano for amounts in lists for name in spec.resources.all())
 
 

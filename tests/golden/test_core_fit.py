@@ -9,11 +9,12 @@ from hami_plugins.engine.place import Placer
 from hami_plugins.engine.policies import DEVICE_POLICY_KEY, NUMA_BIND_KEY, PolicyDefaults, policy_of
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.devices import DeviceShare
+from hami_plugins.model.inventory import DeviceInventory, NodeObject
 from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.policy import DEFAULT_POLICY, Policy
 from hami_plugins.model.requests import Absolute, DeviceRequest, Percent
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName, VendorName
-from hami_plugins.model.vendor import Candidate, ContainerRequest, DeviceInventory, NodeObject
+from hami_plugins.model.vendor import Candidate, ContainerRequest
 from hami_plugins.model.verdicts import NoFit, Reason
 from hami_plugins.vendors import nvidia
 from hami_plugins.wire import node_devices

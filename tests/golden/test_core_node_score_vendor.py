@@ -13,7 +13,12 @@ from tests.golden import cases
 @cases.each("hami-core/node-score-vendor.yaml")
 def test_vendor_adds_what_its_vector_says(case: cases.Case) -> None:
     given = case.given
-    scoring = replace(acme.SPEC, score_node=lambda _: given["vendor_score"], score_is_neutral=given["policy_neutral"])
+    scoring = replace(
+        acme.SPEC,
+        scoring=replace(
+            acme.SPEC.scoring, score_node=lambda _: given["vendor_score"], is_neutral=given["policy_neutral"]
+        ),
+    )
     policy = replace(DEFAULT_POLICY, node=NodePolicy(given["policy"]), node_words=given["policy"])
     verdict = Placer(builders.a_demand(builders.a_request()), policy, Registry([scoring]))(builders.a_state())
     assert isinstance(verdict, Fit)

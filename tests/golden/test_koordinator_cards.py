@@ -16,8 +16,8 @@ from hami_plugins.engine.inventory import NodeBuilder, RecordReader, settled, wi
 from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.decisions import UNREGISTERED, Placed
+from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.nodes import NodeFacts
-from hami_plugins.model.vendor import NodeObject
 from hami_plugins.vendors.koordinator import ISOLATION, SPEC
 from tests.builders import a_container, a_node_object, a_pod, a_snapshot
 from tests.golden.cases import Case, each, of

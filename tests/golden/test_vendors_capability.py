@@ -79,11 +79,11 @@ def _models(spec: VendorSpec, annotations: dict[str, str]) -> bool:
 
 def _numa(spec: VendorSpec, annotations: dict[str, str]) -> bool:
     """NUMA binding, or sets of cards that keep to one side of the machine."""
-    return spec.binds_numa or spec.vendor == "Kunlunxin"
+    return spec.fitting.binds_numa or spec.vendor == "Kunlunxin"
 
 
 def _topology(spec: VendorSpec, annotations: dict[str, str]) -> bool:
-    return spec.select is not None or spec.score_node is not None
+    return spec.fitting.select is not None or spec.scoring.score_node is not None
 
 
 def _several_slices(spec: VendorSpec, annotations: dict[str, str]) -> bool:
@@ -108,7 +108,9 @@ def _takes_whole_cards(spec: VendorSpec, request: DeviceRequest) -> bool:
     card = builders.a_device(vendor=spec.name, slots=16, memory=memory, mode=ascend.SOFT)
     cards = [replace(card, index=at) for at in range(2)]
     fitter = Fitter.of(spec, replace(request, cores=CoreShare(0)), DEFAULT_POLICY)
-    ask = ContainerRequest(fitter.request, DEFAULT_POLICY, NodeShape(tuple(cards)), (), spec.cores_of, spec.memory_of)
+    ask = ContainerRequest(
+        fitter.request, DEFAULT_POLICY, NodeShape(tuple(cards)), (), spec.fitting.cores_of, spec.fitting.memory_of
+    )
     found = fitter.fit([builders.a_candidate(each)._replace(position=at) for at, each in enumerate(cards)], ask)
     if isinstance(found, RequestRefusal) or isinstance(request.memory, Percent):
         return True

@@ -108,7 +108,7 @@ def _fit(spec: VendorSpec, shape: NodeShape, given: dict[str, Any]) -> Sequence[
         Candidate(at, shape.devices[at], usage[at], selector.accepts_id(DeviceId(names[at])))
         for at in reversed(range(len(rows)))
     ]
-    ask = ContainerRequest(fitter.request, policy, shape, held, spec.cores_of, spec.memory_of, usage)
+    ask = ContainerRequest(fitter.request, policy, shape, held, spec.fitting.cores_of, spec.fitting.memory_of, usage)
     return fitter.fit(candidates, ask, _within(extra.get("quota_limit_mib")))
 
 

@@ -86,6 +86,6 @@ def _answer(
     policy = policy_of(annotations, PolicyDefaults())
     fitter = Fitter.of(spec, notation.read(spec, asked, annotations), policy)
     shape = NodeShape((notation.device(spec, row),))
-    ask = ContainerRequest(fitter.request, policy, shape, (), spec.cores_of, spec.memory_of, [used])
+    ask = ContainerRequest(fitter.request, policy, shape, (), spec.fitting.cores_of, spec.fitting.memory_of, [used])
     found = fitter.fit([Candidate(0, shape.devices[0], used)], ask, limit)
     return {reason for reason, _ in found.reasons} if isinstance(found, RequestRefusal) else set()

@@ -49,7 +49,7 @@ def _unmet_keys(spec: VendorSpec, expect: dict[str, Any]) -> list[str]:
     unmet = []
     for role, key in expect["annotations"].items():
         if role == "to_allocate":
-            met = (spec.keys.to_allocate if spec.writes_to_allocate else "") == (key or "")
+            met = (spec.keys.to_allocate if spec.records.writes_to_allocate else "") == (key or "")
         elif role in _ROLES:
             met = getattr(spec.keys, _ROLES[role]) == (key or "")
         else:

@@ -4,8 +4,8 @@ from typing import Any
 
 from hami_plugins.errors import WireError
 from hami_plugins.model.devices import Device
+from hami_plugins.model.inventory import DeviceInventory, NodeObject
 from hami_plugins.model.units import NodeName
-from hami_plugins.model.vendor import DeviceInventory, NodeObject
 from hami_plugins.wire import quantity
 from tests.golden import cases, notation
 

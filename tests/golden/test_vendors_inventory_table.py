@@ -3,8 +3,8 @@
 from typing import Any
 
 from hami_plugins.model.devices import Device
+from hami_plugins.model.inventory import DeviceInventory
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, VendorName
-from hami_plugins.model.vendor import DeviceInventory
 from hami_plugins.vendors import ascend, builtin
 from hami_plugins.wire import drs, node_devices
 from hami_plugins.wire import metax as metax_wire

@@ -137,8 +137,8 @@ def _share(spec: VendorSpec, row: dict[str, Any]) -> AllocatedShare:
 
 def _qualities(spec: VendorSpec, case: cases.Case) -> dict[str, str]:
     """The QoS that the pod's shares put on each card."""
-    assert spec.recall is not None
+    assert spec.records.recall is not None
     pod = _pod(case)
     shares = tuple(_share(spec, row) for row in case.given["containers"][0])
-    (allocation,) = spec.recall(pod.annotations, (ContainerAllocation(ContainerKind.APP, shares),))
+    (allocation,) = spec.records.recall(pod.annotations, (ContainerAllocation(ContainerKind.APP, shares),))
     return {share.device: share.mark.qos for share in allocation.shares if isinstance(share.mark, Tenant)}

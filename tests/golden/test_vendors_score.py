@@ -84,7 +84,7 @@ def _score(
     node: str = "binpack",
 ) -> float:
     spec = REGISTRY[VendorName(vendor)]
-    if spec.score_node is None:
+    if spec.scoring.score_node is None:
         return 0
     state = NodeState(NodeShape(tuple(devices), (), traits), tuple(usage or [IDLE] * len(devices)))
     asked = request or builders.a_request(vendor=vendor)
@@ -93,7 +93,7 @@ def _score(
         for positions in containers
     )
     policy = replace(DEFAULT_POLICY, node_words=node)
-    return spec.score_node(Scoring(state, (asked,) * len(shares), shares, policy))
+    return spec.scoring.score_node(Scoring(state, (asked,) * len(shares), shares, policy))
 
 
 def _rings(given: dict[str, Any]) -> float:
@@ -188,4 +188,4 @@ def _pairs(expect: float | dict[str, int]) -> float | dict[str, int]:
 
 
 def _silent(given: dict[str, Any]) -> float:
-    return sum(REGISTRY[VendorName(name)].score_node is not None for name in given["backends"])
+    return sum(REGISTRY[VendorName(name)].scoring.score_node is not None for name in given["backends"])

@@ -44,7 +44,13 @@ def _picks(given: dict[str, Any]) -> list[int] | None:
     spec = REGISTRY[request.vendor]
     fitter = Fitter.of(spec, request, DEFAULT_POLICY)
     ask = ContainerRequest(
-        fitter.request, DEFAULT_POLICY, NodeShape(tuple(devices)), (), spec.cores_of, spec.memory_of, usage
+        fitter.request,
+        DEFAULT_POLICY,
+        NodeShape(tuple(devices)),
+        (),
+        spec.fitting.cores_of,
+        spec.fitting.memory_of,
+        usage,
     )
     candidates = [Candidate(at, *pair) for at, pair in enumerate(zip(devices, usage, strict=True))]
     found = fitter.fit(candidates, ask)

@@ -74,8 +74,8 @@ def _partition(alloc: dict[str, Any]) -> dict[str, int]:
         profiles=(profile,),
     )
     request = DeviceRequest(vendor=spec.name, count=1, memory=Absolute(MiB(alloc["mem"])))
-    assert spec.share_of is not None
-    share = spec.share_of(
+    assert spec.fitting.share_of is not None
+    share = spec.fitting.share_of(
         Candidate(0, device, DeviceUsage()), ContainerRequest(request, DEFAULT_POLICY, NodeShape((device,)))
     )
     return {"mem": share.memory, "cores": share.cores}

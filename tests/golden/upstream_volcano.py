@@ -65,8 +65,13 @@ def answer(case: Case, defects: frozenset[Defect]) -> Answer:
             change(changed)
     (spec,) = corpus_volcano.registry(case["config"])
     if Defect.AMOUNTS in defects:
-        late = (*spec.late_checks, _wraps)
-        spec = replace(spec, request=_request, late_checks=late, memory_of=_truncated, score_node=_wrapped_score)
+        late = (*spec.fitting.late_checks, _wraps)
+        spec = replace(
+            spec,
+            requests=replace(spec.requests, read=_request),
+            fitting=replace(spec.fitting, late_checks=late, memory_of=_truncated),
+            scoring=replace(spec.scoring, score_node=_wrapped_score),
+        )
     if {Defect.ONE_POD, Defect.LISTED, Defect.ONCE} & defects:
         spec = _Slots.of(changed, defects).spec(spec)
     return corpus_volcano.answer(changed, Registry([spec]))
@@ -328,7 +333,11 @@ class _Slots:
 
     def spec(self, spec: VendorSpec) -> VendorSpec:
         """The vendor with this ledger."""
-        return replace(spec, late_checks=(self.slot_left,), share_of=self.share_of, score_node=self.score)
+        return replace(
+            spec,
+            fitting=replace(spec.fitting, late_checks=(self.slot_left,), share_of=self.share_of),
+            scoring=replace(spec.scoring, score_node=self.score),
+        )
 
     def slot_left(self, candidate: Candidate, ask: ContainerRequest) -> Reason | None:
         if candidate.device.mode != volcano.MIG_MODE:

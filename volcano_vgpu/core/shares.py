@@ -13,10 +13,11 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.usage import held_by
 from hami_plugins.errors import WireError
 from hami_plugins.model.devices import Device
+from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.nodes import NodeEntry, NodeFacts
 from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.units import DeviceId, NodeName
-from hami_plugins.model.vendor import NodeObject, VendorSpec
+from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors.volcano import MIG_MODE, SPEC
 from hami_plugins.wire import volcano
 from hami_plugins.wire.pod_devices import AssignedDevice

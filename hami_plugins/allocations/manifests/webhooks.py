@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hami_plugins.model.vendor import ResourceNames
+from hami_plugins.model.vendor_names import ResourceNames
 
 POD_PATH: Final = "/webhooks/pods"
 JOB_PATH: Final = "/webhooks/jobs"

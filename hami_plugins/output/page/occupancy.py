@@ -194,7 +194,7 @@ class Occupancy:
         fitters = self._fitters.get(device.vendor, ())
         candidate = Candidate(0, device, usage)
         for fitter in fitters:
-            ask = ContainerRequest(fitter.request, fitter.policy, shape, (), fitter.spec.cores_of)
+            ask = ContainerRequest(fitter.request, fitter.policy, shape, (), fitter.spec.fitting.cores_of)
             if all(check(candidate, ask) is None for check in fitter.room):
                 return ""
         return "too little for any planned pod" if fitters else ""

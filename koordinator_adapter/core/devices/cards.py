@@ -15,8 +15,9 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
 from hami_plugins.model.devices import Device
 from hami_plugins.model.dialect import Dialect
+from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.units import DeviceId, MiB, NodeName, VendorName
-from hami_plugins.model.vendor import NodeObject, VendorSpec
+from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors.ascend import CHIPS
 from hami_plugins.wire.koordinator import NPU_CORE, NPU_CPU, NPU_DVPP
 from koordinator_adapter.core.translation import npu

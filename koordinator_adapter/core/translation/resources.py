@@ -12,7 +12,8 @@ from hami_plugins.model.edits import AppendEdit, DropEdit, Edit, Path, PutEdit, 
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import Absolute, ContainerKind, DeviceRequest
 from hami_plugins.model.units import VendorName
-from hami_plugins.model.vendor import ResourceNames, VendorSpec
+from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.model.vendor_names import ResourceNames
 from hami_plugins.vendors import volcano
 from hami_plugins.wire import quantity
 from hami_plugins.wire.koordinator import CORE, GPU, MEMORY, RATIO, SHARED, WHOLE_CARDS, current, is_deprecated

@@ -86,7 +86,9 @@ def _as_good(case: Case, ours: Answer) -> bool:
             if chip is None:
                 continue
             scripted = Registry(
-                replace(spec, select=_Scripted(chip, entry.ids, text)) if spec.name == chip.word else spec
+                replace(spec, fitting=replace(spec.fitting, select=_Scripted(chip, entry.ids, text)))
+                if spec.name == chip.word
+                else spec
                 for spec in registry()
             )
             if not corpus.differing({**case, "answers": [recorded]}, corpus.answer(case, scripted)) - ADMITTED:

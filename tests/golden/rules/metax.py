@@ -60,7 +60,11 @@ def _one_card_per_pod(case: Case, ours: Answer) -> bool:
     _, intake, _ = corpus.situation(case, registry())
     rule = _OneCard([each.kind for each in intake.demand.devices.containers if each.requests])
     return _answers_with(
-        case, _with(metax.SPEC, replace(metax.SPEC, late_checks=(rule.check,), share_of=rule.share_of))
+        case,
+        _with(
+            metax.SPEC,
+            replace(metax.SPEC, fitting=replace(metax.SPEC.fitting, late_checks=(rule.check,), share_of=rule.share_of)),
+        ),
     )
 
 
@@ -134,7 +138,9 @@ def _shared(node: _Node, *, reported: bool, running: bool) -> Registry:
         node.quality_as_reported if reported else metax.quality_fits,
     )
     select = node.best_as_running if running else metax.best
-    return _with(metax.SHARED, replace(metax.SHARED, early_checks=checks, select=select))
+    return _with(
+        metax.SHARED, replace(metax.SHARED, fitting=replace(metax.SHARED.fitting, early_checks=checks, select=select))
+    )
 
 
 def _needs(reported: bool, running: bool) -> Callable[[Case, Answer], bool]:

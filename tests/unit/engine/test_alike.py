@@ -12,10 +12,10 @@ from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import NodeName
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.model.verdicts import Fit
-from tests import acme
+from tests import acme, acme_variants
 from tests.builders import a_demand, a_device, a_node, a_request, a_share, allocated
 
-SPEC = replace(acme.SPEC, alike=True)
+SPEC = acme_variants.fitting(alike=True)
 TWO = a_request(count=2)
 NODE = a_node("n", *(a_device(index=at + 4) for at in range(4)))
 

@@ -11,9 +11,10 @@ from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import NodeName, VendorName
-from hami_plugins.model.vendor import AllocationView, ResourceNames, VendorSpec
+from hami_plugins.model.vendor import AllocationView, VendorSpec
+from hami_plugins.model.vendor_names import ResourceNames
 from hami_plugins.model.verdicts import Fit
-from tests import acme
+from tests import acme, acme_variants
 from tests.builders import COUNT, a_container, a_device, a_node, a_pod, a_share, allocated
 
 NOW = 1_790_000_000_123_456_789
@@ -45,7 +46,7 @@ def test_a_pod_without_devices_gets_nothing() -> None:
 
 def test_a_vendor_without_the_first_list_writes_the_second_alone() -> None:
     for spec in (
-        replace(acme.SPEC, writes_to_allocate=False),
+        acme_variants.records(writes_to_allocate=False),
         replace(acme.SPEC, keys=replace(acme.SPEC.keys, to_allocate="")),
     ):
         assert set(written((a_share(),), specs=(spec,))) == {NODE, TIME, ALLOCATED}
@@ -77,7 +78,10 @@ def test_a_vendor_adds_what_only_it_knows() -> None:
             "when": f"{view.node} {view.now_ns} {view.pod.name} {view.spec.name}",
         }
 
-    found = written((a_share("card-1"), a_share("card-0")), specs=(replace(acme.SPEC, annotate=annotate),))
+    found = written(
+        (a_share("card-1"), a_share("card-0")),
+        specs=(acme_variants.records(annotate=annotate),),
+    )
     assert (found["index"], found["model"], found["when"]) == ("5,4", "Acme", f"node-0 {NOW} p Acme")
 
 

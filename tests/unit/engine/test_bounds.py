@@ -1,7 +1,5 @@
 """What nodes have left for a request: the bounds hold for every node that really takes it."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +14,7 @@ from hami_plugins.model.requests import Absolute, DeviceRequest, DeviceSelector,
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.model.verdicts import Fit
-from tests import acme
+from tests import acme, acme_variants
 from tests.builders import a_device, a_node, a_request, used
 from tests.unit.suggest.questions import wanting
 
@@ -61,7 +59,7 @@ def test_cards_that_are_unhealthy_or_cordoned_are_not_capable() -> None:
 def test_a_card_whose_cores_are_all_promised_takes_nobody_without_cores() -> None:
     full = a_node("node", usage=(used(1, 0, 100),))
     assert gauge(a_request(cores=0)).capable(full) == 0
-    taking_none = replace(acme.SPEC, takes_no_cores=lambda request: True)
+    taking_none = acme_variants.fitting(takes_no_cores=lambda request: True)
     assert gauge(a_request(cores=0), spec=taking_none).capable(full) == 1
 
 
@@ -70,7 +68,7 @@ def test_a_card_without_cores_does_not_ask_for_any() -> None:
 
 
 def test_a_partitioned_card_stands_for_as_many_as_may_share_it() -> None:
-    spec = replace(acme.SPEC, partitions=True)
+    spec = acme_variants.fitting(partitions=True)
     profile = Profile("1g", MiB(1_000), CoreShare(10), 1, (SlicePlacement(0, 1),))
     assert gauge(a_request(), spec=spec).capable(a_node("node", a_device(slots=7, profiles=(profile,)))) == 7
 

@@ -8,7 +8,7 @@ from hami_plugins.engine import checks
 from hami_plugins.model.requests import DeviceSelector, Percent
 from hami_plugins.model.units import CoreShare, MiB
 from hami_plugins.model.verdicts import Reason
-from tests import acme
+from tests import acme, acme_variants
 from tests.builders import a_candidate, a_device, a_request, an_ask, used
 
 
@@ -129,20 +129,20 @@ def test_card_checks_look_at_models_only_where_a_pod_selects() -> None:
 
 
 def test_card_checks_compare_modes_first_where_a_vendor_wants_the_very_one() -> None:
-    exact = replace(acme.SPEC, exact_mode=True)
+    exact = acme_variants.fitting(exact_mode=True)
     found = checks.card_checks(exact, a_request(selector=DeviceSelector(modes="mig")))
     assert found == (checks.healthy, checks.not_cordoned, checks.same_mode, checks.wanted_model)
     assert checks.same_mode not in checks.card_checks(exact, a_request(selector=DeviceSelector(use_models=("x",))))
 
 
 def test_card_checks_look_at_all_signs_of_health_first() -> None:
-    fragile = replace(acme.SPEC, health_checks=(checks.slot_left,))
+    fragile = acme_variants.fitting(health_checks=(checks.slot_left,))
     found = checks.card_checks(fragile, a_request(selector=DeviceSelector(use_models=("x",))))
     assert found == (checks.healthy, checks.slot_left, checks.not_cordoned, checks.wanted_model)
 
 
 def test_room_checks_are_in_the_order_of_the_explanation() -> None:
-    spec = replace(acme.SPEC, early_checks=(checks.healthy,), late_checks=(checks.not_cordoned,))
+    spec = acme_variants.fitting(early_checks=(checks.healthy,), late_checks=(checks.not_cordoned,))
     request = a_request(selector=DeviceSelector(avoid_ids=frozenset()))
     assert checks.room_checks(spec, request, exclusive=True) == (
         checks.healthy,
@@ -161,7 +161,7 @@ def test_room_checks_leave_out_what_cannot_object() -> None:
     plain = checks.room_checks(acme.SPEC, a_request(), exclusive=False)
     assert checks.wanted_id not in plain
     assert checks.unshared not in plain
-    coreless = replace(acme.SPEC, takes_no_cores=lambda request: request.cores == 0)
+    coreless = acme_variants.fitting(takes_no_cores=lambda request: request.cores == 0)
     assert checks.room_checks(coreless, a_request(), exclusive=False) == (checks.slot_left, checks.memory_left)
     assert checks.cores_left in checks.room_checks(coreless, a_request(cores=1), exclusive=False)
 
@@ -169,4 +169,4 @@ def test_room_checks_leave_out_what_cannot_object() -> None:
 def test_cores_above_a_hundred_percent_are_a_hundred_where_cores_are_percentages() -> None:
     assert checks.clamped(acme.SPEC, a_request(cores=250)) == 100
     assert checks.clamped(acme.SPEC, a_request(cores=99)) == 99
-    assert checks.clamped(replace(acme.SPEC, clamps_cores=False), a_request(cores=250)) == 250
+    assert checks.clamped(acme_variants.fitting(clamps_cores=False), a_request(cores=250)) == 250

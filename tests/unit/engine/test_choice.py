@@ -1,7 +1,5 @@
 """Why a node was chosen: its score in parts, and the node that would have been next."""
 
-from dataclasses import replace
-
 import pytest
 
 from hami_plugins.engine.choice import Choice, choice_of
@@ -11,7 +9,7 @@ from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.policy import DEFAULT_POLICY, NodePolicy, Policy
 from hami_plugins.model.vendor import VendorSpec
-from tests import acme
+from tests import acme, acme_variants
 from tests.builders import a_device, a_node, a_request, a_snapshot, used
 from tests.unit.suggest.questions import a_busy_node, wanting
 
@@ -34,7 +32,7 @@ def test_the_score_is_the_sum_of_its_parts() -> None:
 
 
 def test_what_a_vendor_adds_is_a_part_of_its_own() -> None:
-    found = chosen(a_snapshot(), spec=replace(acme.SPEC, score_node=lambda scoring: 7.0))
+    found = chosen(a_snapshot(), spec=acme_variants.scoring(score_node=lambda scoring: 7.0))
     assert (found.vendor, found.score) == (7.0, 7.0)
 
 

@@ -25,7 +25,7 @@ from hami_plugins.model.requests import DeviceSelector
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName
 from hami_plugins.model.vendor import Headroom
 from hami_plugins.model.verdicts import Fit, NoFit, Reason
-from tests import acme
+from tests import acme, acme_variants
 from tests.builders import ACME, COUNT, a_demand, a_device, a_node, a_pod, a_request, a_snapshot, amounts, used
 
 REGISTRY = Registry([acme.SPEC])
@@ -67,7 +67,7 @@ class TestChoice:
         assert (share.device, share.vendor, share.word, share.memory) == ("GPU-c", ACME, ACME, 1024)
 
     def test_a_vendors_word_is_its_model_where_it_says_so_and_the_assignment_can_carry_it(self) -> None:
-        spec = replace(acme.SPEC, word_is_model=True)
+        spec = acme_variants.records(word_is_model=True)
         for model, word in (("MI300X", "MI300X"), ("MI,300", ACME)):
             node = a_node("a", a_device(model=model))
             decision = Decider(Registry([spec])).decide(a_snapshot(node), SLICE, DEFAULT_POLICY)
@@ -101,7 +101,7 @@ class TestRefusal:
         assert chosen(a_snapshot(bare), nothing) == "a"
 
     def test_the_nodes_name_is_put_into_upstreams_words(self) -> None:
-        spec = replace(acme.SPEC, spell=lambda shortfall, ask: "no room on {node}")
+        spec = acme_variants.fitting(message=lambda shortfall, ask: "no room on {node}")
         decision = Decider(Registry([spec])).decide(a_snapshot(busy("n7", 10)), SLICE, DEFAULT_POLICY)
         assert isinstance(decision, Refused)
         assert str(decision.by_node[0][1]) == "no room on n7"

@@ -11,8 +11,9 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import InvalidRequestError
 from hami_plugins.model.requests import ANY_DEVICE, Absolute, ContainerKind, DeviceRequest, DeviceSelector, Percent
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
-from hami_plugins.model.vendor import AnnotationKeys, OnBadMemory, RequestRules
-from tests import acme
+from hami_plugins.model.vendor import OnBadMemory
+from hami_plugins.model.vendor_names import AnnotationKeys
+from tests import acme, acme_variants
 from tests.builders import CORES, COUNT, MEMORY, a_container, a_pod, a_request
 
 REGISTRY = Registry([acme.SPEC])
@@ -44,7 +45,7 @@ def test_a_pod_without_devices_asks_for_none() -> None:
 
 def test_a_count_alone_means_whole_memory_and_the_vendors_default_of_cores() -> None:
     assert asked({COUNT: 3}) == a_request(count=3, memory=Percent(100))
-    eager = replace(acme.SPEC, rules=RequestRules(cores_default=CoreShare(100)))
+    eager = acme_variants.requests(cores_default=CoreShare(100))
     assert asked({COUNT: 1}, spec=eager) == a_request(memory=Percent(100), cores=100)
 
 
@@ -53,7 +54,7 @@ def test_memory_and_cores_are_per_card() -> None:
 
 
 def test_memory_counts_in_the_vendors_units() -> None:
-    in_quarters = replace(acme.SPEC, rules=RequestRules(memory_unit=MiB(256)))
+    in_quarters = acme_variants.requests(memory_unit=MiB(256))
     assert asked({COUNT: 1, MEMORY: 4}, spec=in_quarters) == a_request(memory=1_024)
     factored = replace(acme.SPEC, options=replace(acme.SPEC.options, memory_factor=3))
     assert asked({COUNT: 1, MEMORY: 4}, spec=factored) == a_request(memory=12)
@@ -61,7 +62,7 @@ def test_memory_counts_in_the_vendors_units() -> None:
 
 def test_a_request_stands_in_for_a_missing_limit_unless_the_vendor_says_otherwise() -> None:
     assert asked({}, **{COUNT: 2}) == a_request(count=2, memory=Percent(100))
-    limits_only = replace(acme.SPEC, rules=RequestRules(requests_too=False))
+    limits_only = acme_variants.requests(requests_too=False)
     assert asked({}, spec=limits_only, **{COUNT: 2}) is None
 
 
@@ -98,7 +99,7 @@ def test_an_amount_that_cannot_mean_anything_is_refused_by_name(
 def test_memory_in_bytes_is_refused_with_the_amount_that_was_meant() -> None:
     with pytest.raises(InvalidRequestError, match="write 16384 if 16Gi was meant in bytes"):
         asked({COUNT: 1, MEMORY: "16Gi"})
-    in_quarters = replace(acme.SPEC, rules=RequestRules(memory_unit=MiB(256)))
+    in_quarters = acme_variants.requests(memory_unit=MiB(256))
     with pytest.raises(InvalidRequestError, match=r"units of 256 MiB; write 64 if 16Gi"):
         asked({COUNT: 1, MEMORY: "16Gi"}, spec=in_quarters)
     with pytest.raises(InvalidRequestError, match="use a whole number from 0"):
@@ -106,7 +107,7 @@ def test_memory_in_bytes_is_refused_with_the_amount_that_was_meant() -> None:
 
 
 def test_a_vendor_may_ignore_memory_with_a_fraction_but_never_a_negative_amount() -> None:
-    lenient = replace(acme.SPEC, rules=RequestRules(bad_memory=OnBadMemory.IGNORE))
+    lenient = acme_variants.requests(bad_memory=OnBadMemory.IGNORE)
     assert asked({COUNT: 1, MEMORY: "1500m"}, spec=lenient) == a_request(memory=Percent(100))
     for amount in ("-500m", "-1", "16Gi"):
         with pytest.raises(InvalidRequestError):
@@ -123,7 +124,7 @@ def test_a_vendor_without_memory_or_cores_reads_neither() -> None:
 
 
 def test_vendor_words_of_the_pod_travel_with_the_request() -> None:
-    spec = replace(acme.SPEC, options_of=lambda _, annotations: tuple(sorted(annotations.items())))
+    spec = acme_variants.requests(options_of=lambda _, annotations: tuple(sorted(annotations.items())))
     container = a_container({COUNT: 1})
     found = demand.request_of(spec, container, a_pod(container, annotations={"tier": "gold"}))
     assert found is not None

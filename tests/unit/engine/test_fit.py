@@ -13,7 +13,7 @@ from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, MiB
 from hami_plugins.model.vendor import Candidate, ContainerRequest, Shortfall, Unselectable, VendorSpec
 from hami_plugins.model.verdicts import Reason
-from tests import acme
+from tests import acme, acme_variants
 from tests.builders import a_device, a_request, used
 
 Card = tuple[Device, DeviceUsage]
@@ -33,7 +33,12 @@ def fitted(
 ) -> tuple[DeviceShare, ...] | RequestRefusal:
     fitter = Fitter.of(spec, request, policy)
     ask = ContainerRequest(
-        fitter.request, policy, NodeShape(tuple(device for device, _ in cards)), (), spec.cores_of, spec.memory_of
+        fitter.request,
+        policy,
+        NodeShape(tuple(device for device, _ in cards)),
+        (),
+        spec.fitting.cores_of,
+        spec.fitting.memory_of,
     )
     candidates = [Candidate(at, device, usage) for at, (device, usage) in enumerate(cards)]
     if most_memory is None:
@@ -92,7 +97,7 @@ def test_reasons_are_spelled_sorted_as_texts() -> None:
 class TestOneNuma:
     """NUMA binding starts over at every change of NUMA node."""
 
-    binding = replace(acme.SPEC, binds_numa=True)
+    binding = acme_variants.fitting(binds_numa=True)
     policy = replace(DEFAULT_POLICY, one_numa=True)
 
     def found(self, count: int, *numas: int) -> tuple[DeviceShare, ...] | RequestRefusal:
@@ -113,7 +118,9 @@ class TestOneNuma:
         assert dict(refusal.reasons) == {Reason.NUMA: 3, Reason.TOO_FEW: 1}
 
     def test_the_words_leave_them_out_where_cards_are_collected_before_the_choice(self) -> None:
-        collecting = replace(self.binding, select=lambda candidates, ask: candidates)
+        collecting = replace(
+            self.binding, fitting=replace(self.binding.fitting, select=lambda candidates, ask: candidates)
+        )
         cards = [(a_device(numa=numa), DeviceUsage()) for numa in (0, 1)]
         refusal = fitted(a_request(count=2), cards, spec=collecting, policy=self.policy)
         assert isinstance(refusal, RequestRefusal)
@@ -148,13 +155,13 @@ def reversed_choice(candidates: Sequence[Candidate], ask: ContainerRequest) -> S
 class TestSelect:
     """A vendor's choice among all that pass."""
 
-    choosing = replace(acme.SPEC, select=reversed_choice)
+    choosing = acme_variants.fitting(select=reversed_choice)
 
     def test_it_sees_every_candidate_that_passed(self) -> None:
         assert positions(fitted(a_request(count=2), idle(4), spec=self.choosing)) == [3, 2]
 
     def test_it_is_asked_only_under_topology_awareness_if_it_says_so(self) -> None:
-        near = replace(self.choosing, select_when_near=True)
+        near = replace(self.choosing, fitting=replace(self.choosing.fitting, select_when_near=True))
         assert positions(fitted(a_request(count=2), idle(4), spec=near)) == [0, 1]
         aware = replace(DEFAULT_POLICY, near=True)
         assert positions(fitted(a_request(count=2), idle(4), spec=near, policy=aware)) == [3, 2]
@@ -165,13 +172,13 @@ class TestSelect:
         assert dict(refusal.reasons) == {Reason.TOO_FEW: 2}
 
     def test_fewer_than_asked_is_a_refusal(self) -> None:
-        shy = replace(acme.SPEC, select=lambda candidates, ask: candidates[:1])
+        shy = acme_variants.fitting(select=lambda candidates, ask: candidates[:1])
         refusal = fitted(a_request(count=2), idle(3), spec=shy)
         assert isinstance(refusal, RequestRefusal)
         assert dict(refusal.reasons) == {Reason.TOO_FEW: 3}
 
     def test_its_refusal_has_a_reason(self) -> None:
-        strict = replace(acme.SPEC, select=lambda candidates, ask: Unselectable(Reason.TOPOLOGY, len(candidates)))
+        strict = acme_variants.fitting(select=lambda candidates, ask: Unselectable(Reason.TOPOLOGY, len(candidates)))
         refusal = fitted(a_request(count=2), idle(3), spec=strict)
         assert refusal == RequestRefusal(((Reason.TOPOLOGY, 3),), 3, "3/3 NoLinkedSet")
 
@@ -188,7 +195,7 @@ class TestPartitions:
         def place_left(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
             return Reason.PARTITION if len(candidate.used.marks) >= places else None
 
-        return replace(acme.SPEC, partitions=True, share_of=share_of, late_checks=(place_left,))
+        return acme_variants.fitting(partitions=True, share_of=share_of, late_checks=(place_left,))
 
     def test_one_card_serves_them_all(self) -> None:
         found = fitted(a_request(count=3), idle(2), spec=self.spec(4))
@@ -210,7 +217,7 @@ class TestPartitions:
         assert dict(refusal.reasons) == {Reason.SLOTS: 2, Reason.TOO_FEW: 3}
 
     def test_a_share_without_a_mark_takes_its_card_once(self) -> None:
-        unmarked = replace(acme.SPEC, partitions=True)
+        unmarked = acme_variants.fitting(partitions=True)
         assert positions(fitted(a_request(count=2), idle(2), spec=unmarked)) == [0, 1]
 
 
@@ -218,7 +225,7 @@ def test_a_vendors_words_replace_the_usual_ones() -> None:
     def spell(shortfall: Shortfall, ask: ContainerRequest) -> str | None:
         return None if shortfall.passed else f"none of {len(shortfall.devices)} for {ask.request.count}"
 
-    spec = replace(acme.SPEC, spell=spell)
+    spec = acme_variants.fitting(message=spell)
     silent = fitted(a_request(), [(a_device(), used(10))], spec=spec)
     assert isinstance(silent, RequestRefusal)
     assert silent.words == "none of 1 for 1"
@@ -229,6 +236,6 @@ def test_a_vendors_words_replace_the_usual_ones() -> None:
 
 @pytest.mark.parametrize("hook", ["cores_of", "memory_of"])
 def test_what_a_share_holds_is_what_the_checks_compared(hook: str) -> None:
-    spec = replace(acme.SPEC, **{hook: lambda device, request: 42})  # type: ignore[arg-type]
+    spec = acme_variants.fitting(**{hook: lambda device, request: 42})
     (share,) = fitted(a_request(memory=1, cores=1), idle(1), spec=spec)  # type: ignore[misc]
     assert (share.memory, share.cores) == ((1, 42) if hook == "cores_of" else (42, 1))

@@ -11,7 +11,8 @@ from hami_plugins.model.pods import NodeConstraints
 from hami_plugins.model.policy import DEFAULT_POLICY, SortKey
 from hami_plugins.model.requests import ContainerDemand, ContainerKind
 from hami_plugins.model.units import CoreShare, MiB, NodeName, PodUid, VendorName
-from hami_plugins.model.vendor import AdmissionChange, ContainerAdmission, Headroom, ResourceNames
+from hami_plugins.model.vendor import AdmissionChange, ContainerAdmission, Headroom
+from hami_plugins.model.vendor_names import ResourceNames
 from tests import acme
 from tests.builders import ACME, CORES, COUNT, MEMORY, a_container, a_demand, a_pod, a_request
 

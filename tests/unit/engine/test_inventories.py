@@ -12,8 +12,8 @@ from hami_plugins.engine.inventories import (
     json_register,
 )
 from hami_plugins.errors import WireError
+from hami_plugins.model.inventory import DeviceInventory
 from hami_plugins.model.units import INT32_MAX, CoreShare, DeviceId, MiB
-from hami_plugins.model.vendor import DeviceInventory
 from hami_plugins.wire import node_devices
 from hami_plugins.wire.node_devices import RegisteredDevice
 from tests import acme

@@ -10,13 +10,15 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
 from hami_plugins.model.devices import AllocatedShare, CoreMask, GroupMember
 from hami_plugins.model.dialect import Dialect
+from hami_plugins.model.inventory import DeviceInventory, NodeObject
 from hami_plugins.model.nodes import NodeFacts, Problem
 from hami_plugins.model.pods import Container, ContainerAllocation, Pod
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import DeviceId, NodeName, PodUid, VendorName
-from hami_plugins.model.vendor import DeviceInventory, NodeObject, ResourceNames, VendorSpec
-from tests import acme
+from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.model.vendor_names import ResourceNames
+from tests import acme, acme_variants
 from tests.builders import (
     ACME,
     COUNT,
@@ -215,7 +217,7 @@ class TestRecords:
                 for allocation in allocations
             )
 
-        spec = replace(acme.SPEC, recall=recall)
+        spec = acme_variants.records(recall=recall)
         allocations, _ = record({KEY: "a,Acme,1,1:;", "bits": "5"}, a_container(), specs=(spec,))
         assert allocations[0].shares[0].mark == CoreMask(5)
 
@@ -225,7 +227,7 @@ class TestRecords:
         ) -> tuple[ContainerAllocation, ...]:
             raise WireError("places", "half", "does not parse")
 
-        spec = replace(acme.SPEC, recall=recall)
+        spec = acme_variants.records(recall=recall)
         allocations, (problem,) = record({KEY: "a,Acme,100,1:;"}, a_container(), specs=(spec,))
         assert allocations[0].shares == (a_share("a", 100, 1),)
         assert problem.what == "places: does not parse (in 'half')"
@@ -234,7 +236,7 @@ class TestRecords:
     def test_shares_without_a_mark_of_their_own_are_marked_with_the_pods_group(
         self, group: str, mark: GroupMember | None
     ) -> None:
-        spec = replace(acme.SPEC, group_of=lambda pod: group)
+        spec = acme_variants.fitting(group_of=lambda pod: group)
         allocations, _ = record({KEY: "a,Acme,1,1:;"}, a_container(), specs=(spec,))
         assert allocations[0].shares[0].mark == mark
 

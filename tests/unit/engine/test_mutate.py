@@ -10,7 +10,8 @@ from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import CoreShare, MiB, VendorName
-from hami_plugins.model.vendor import AdmissionChange, ContainerAdmission, Headroom, ResourceNames, VendorSpec
+from hami_plugins.model.vendor import AdmissionChange, ContainerAdmission, Headroom, VendorSpec
+from hami_plugins.model.vendor_names import ResourceNames
 from tests import acme
 from tests.builders import ACME, CORES, COUNT, MEMORY, a_container, a_pod
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 from hami_plugins.engine.inventory import NodeBuilder, with_pods
 from hami_plugins.engine.node_filters import barred, noted, vendor_objection
 from hami_plugins.engine.registry import Registry
+from hami_plugins.model.inventory import DeviceInventory, NodeObject
 from hami_plugins.model.nodes import NodeFacts
 from hami_plugins.model.pods import Pod
-from hami_plugins.model.vendor import DeviceInventory, NodeObject, VendorSpec
-from tests import acme
+from hami_plugins.model.vendor import VendorSpec
+from tests import acme, acme_variants
 from tests.builders import COUNT, a_container, a_node, a_node_object, a_pod
 
 NIGHT = (("opens", "8"),)
@@ -21,7 +22,7 @@ def objection(notes: Mapping[str, str], _pod: Pod, now: float) -> str:
     return f"opens at {notes['opens']}" if now < float(notes["opens"]) else ""
 
 
-REGISTRY = Registry([replace(acme.SPEC, objection=objection)])
+REGISTRY = Registry([acme_variants.fitting(filter_reason=objection)])
 ASKING, IDLE = a_pod(a_container({COUNT: 1})), a_pod(a_container({"cpu": 1}))
 
 

@@ -21,9 +21,10 @@ from hami_plugins.model.requests import (
     Percent,
 )
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, VendorName
-from hami_plugins.model.vendor import Candidate, ContainerRequest, Headroom, ResourceNames, Scoring, VendorSpec
+from hami_plugins.model.vendor import Candidate, ContainerRequest, Headroom, Scoring, VendorSpec
+from hami_plugins.model.vendor_names import ResourceNames
 from hami_plugins.model.verdicts import Fit, NoFit, Reason, Verdict
-from tests import acme
+from tests import acme, acme_variants
 from tests.builders import ACME, a_demand, a_device, a_request, a_state, used
 
 INIT, SIDECAR, APP = ContainerKind.INIT, ContainerKind.SIDECAR, ContainerKind.APP
@@ -120,7 +121,9 @@ def test_too_few_cards_is_said_without_looking_at_them() -> None:
 
 
 def test_a_vendor_may_have_words_of_its_own_for_too_few_cards() -> None:
-    spec = replace(acme.SPEC, spells_too_few=True, spell=lambda shortfall, ask: f"only {len(shortfall.devices)}")
+    spec = acme_variants.fitting(
+        message_when_too_few=True, message=lambda shortfall, ask: f"only {len(shortfall.devices)}"
+    )
     found = refusal(placed(a_demand(a_request(count=3)), TWO, spec))
     assert (found.words, dict(found.reasons)) == ("only 2", {Reason.TOO_FEW_CARDS: 1})
 
@@ -148,7 +151,7 @@ class TestPartitionedCards:
         def place_left(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
             return Reason.PARTITION if len(candidate.used.marks) > 1 else None
 
-        return replace(acme.SPEC, partitions=True, share_of=share_of, late_checks=(place_left,))
+        return acme_variants.fitting(partitions=True, share_of=share_of, late_checks=(place_left,))
 
     def test_one_card_serves_a_request_for_two(self) -> None:
         verdict = placed(a_demand(a_request(count=2)), a_state(self.card), self.spec())
@@ -228,13 +231,13 @@ class TestScore:
         assert self.score() == 10 * (0.5 + 0.25 + 0.1)
 
     def test_vendors_add_to_it(self) -> None:
-        assert self.score(replace(acme.SPEC, score_node=lambda scoring: 3.0)) == 11.5
+        assert self.score(acme_variants.scoring(score_node=lambda scoring: 3.0)) == 11.5
 
     def test_a_vendor_may_score_alone(self) -> None:
-        assert self.score(replace(acme.SPEC, score_node=lambda scoring: 3.0, scores_alone=True)) == 3.0
+        assert self.score(acme_variants.scoring(score_node=lambda scoring: 3.0, is_whole=True)) == 3.0
 
     def test_a_neutral_score_ranks_nodes_alike_under_either_policy(self) -> None:
-        spec = replace(acme.SPEC, score_node=lambda scoring: 1.0, score_is_neutral=True, scores_alone=True)
+        spec = acme_variants.scoring(score_node=lambda scoring: 1.0, is_neutral=True, is_whole=True)
         assert self.score(spec) == NEUTRAL_WEIGHT
         assert self.score(spec, policy=replace(DEFAULT_POLICY, node=NodePolicy.SPREAD)) == -NEUTRAL_WEIGHT
 
@@ -248,7 +251,10 @@ class TestScore:
         request, other = a_request(count=2), a_request(vendor="Beta")
         state = a_state(a_device(), a_device(), a_device(vendor="Beta"))
         demand = a_demand(app(request, other), app(other))
-        assert isinstance(placed(demand, state, replace(acme.SPEC, score_node=score_node), BETA), Fit)
+        assert isinstance(
+            placed(demand, state, acme_variants.scoring(score_node=score_node), BETA),
+            Fit,
+        )
         (scoring,) = seen
         assert scoring.requests == (request,)
         assert [[share.position for share in shares] for shares in scoring.containers] == [[1, 0], []]
@@ -258,7 +264,7 @@ class TestScore:
 def test_later_containers_try_devices_in_the_order_that_earlier_ones_left() -> None:
     """Among equals the arrangement decides, and sorting for one container arranges them for the next."""
     third = a_state(a_device(slots=0), a_device(slots=0), a_device(slots=0))
-    spec = replace(acme.SPEC, share_of=lambda candidate, ask: DeviceShare(candidate.position, MiB(0), CoreShare(0)))
+    spec = acme_variants.fitting(share_of=lambda candidate, ask: DeviceShare(candidate.position, MiB(0), CoreShare(0)))
     roomy = a_state(*(replace(device, slots=9) for device in third.shape.devices))
     one = a_request(memory=Percent(0))
     assert positions(placed(a_demand(one, one, one), roomy, spec)) == [[2], [1], [0]]
@@ -322,7 +328,11 @@ def test_a_node_may_decide_how_many_devices_an_amount_means() -> None:
             return request
         return replace(request, count=request.cores // cores, cores=cores)
 
-    spec = replace(acme.SPEC, on_node=by_cores, clamps_cores=False)
+    spec = replace(
+        acme.SPEC,
+        requests=replace(acme.SPEC.requests, on_node=by_cores),
+        fitting=replace(acme.SPEC.fitting, clamps_cores=False),
+    )
     demand = a_demand(a_request(count=1, memory=0, cores=200))
     assert positions(placed(demand, a_state(*(a_device(index=at) for at in range(3))), spec)) == [[2, 1]]
     assert positions(placed(demand, a_state(a_device(cores=200), a_device(cores=200, index=1)), spec)) == [[1]]

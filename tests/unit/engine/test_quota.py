@@ -10,8 +10,9 @@ from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import CoreShare, MiB, VendorName
-from hami_plugins.model.vendor import Headroom, RequestRules, ResourceNames
-from tests import acme
+from hami_plugins.model.vendor import Headroom
+from hami_plugins.model.vendor_names import ResourceNames
+from tests import acme, acme_variants
 from tests.builders import ACME, CORES, MEMORY, a_device, a_node, a_record, a_share, a_snapshot, allocated
 
 BETA = replace(
@@ -65,7 +66,9 @@ def test_a_limit_of_zero_is_a_limit() -> None:
 
 def test_a_limit_counts_in_the_vendors_units() -> None:
     spec = replace(
-        acme.SPEC, rules=RequestRules(memory_unit=MiB(256)), options=replace(acme.SPEC.options, memory_factor=2)
+        acme.SPEC,
+        requests=replace(acme.SPEC.requests, memory_unit=MiB(256)),
+        options=replace(acme.SPEC.options, memory_factor=2),
     )
     ((_, room),) = headroom(a_quota(memory=3), {ACME: (100, 0)}, Registry([spec]))
     assert room.memory == 3 * 512 - 100
@@ -97,7 +100,7 @@ def test_asking_nothing_fits_even_an_overdrawn_quota() -> None:
 
 
 def test_a_vendor_may_count_cores_in_another_unit_than_it_books() -> None:
-    halves = replace(acme.SPEC, cores_in_quota=lambda device, cores: CoreShare(cores * 100 // device.cores))
+    halves = acme_variants.fitting(cores_in_quota=lambda device, cores: CoreShare(cores * 100 // device.cores))
     node = with_pods(
         a_node("a", a_device(cores=200)), [a_record(allocated(a_share("card-0", 1, 50), a_share("gone", 1, 7)))]
     )

@@ -7,7 +7,7 @@ import pytest
 from hami_plugins.engine.registry import Registry, replaced
 from hami_plugins.errors import ConfigError
 from hami_plugins.model.units import VendorName
-from hami_plugins.model.vendor import ResourceNames
+from hami_plugins.model.vendor_names import ResourceNames
 from tests import acme
 from tests.builders import ACME, CORES, COUNT, MEMORY, a_container
 

@@ -19,7 +19,7 @@ from hami_plugins.model.units import CoreShare, MiB, NodeName
 from hami_plugins.model.vendor import Headroom, VendorSpec
 from hami_plugins.model.verdicts import Reason
 from hami_plugins.vendors import nvidia
-from tests import acme
+from tests import acme, acme_variants
 from tests.builders import (
     ACME,
     a_device,
@@ -122,7 +122,7 @@ def test_cards_are_counted_where_there_are_too_few_of_them() -> None:
 
 
 def test_cards_that_would_do_are_counted_where_no_set_of_them_does() -> None:
-    spec = replace(acme.SPEC, select=lambda cards, ask: cards[:0])
+    spec = acme_variants.fitting(select=lambda cards, ask: cards[:0])
     reason = only(why([a_busy_node("a", (0, 0), (0, 0))], wanting(a_request(count=2)), specs=(spec,)))
     assert (reason.reason, reason.supply) == (Reason.TOO_FEW, Supply(2, NodeName("a"), 2))
 

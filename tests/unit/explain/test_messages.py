@@ -21,7 +21,7 @@ from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName
 from hami_plugins.model.vendor import Headroom, VendorSpec
 from hami_plugins.model.verdicts import Reason
 from hami_plugins.vendors import BUILTIN, nvidia, volcano
-from tests import acme
+from tests import acme, acme_variants
 from tests.builders import ACME, COUNT, a_device, a_node, a_request, a_snapshot, used
 from tests.unit.suggest.questions import a_busy_node, a_pod_on, facts, wanting
 
@@ -128,7 +128,7 @@ def test_cores_that_are_all_promised() -> None:
 
 
 def test_a_set_of_cards_that_cannot_be_had() -> None:
-    spec = replace(acme.SPEC, select=lambda cards, ask: cards[:0])
+    spec = acme_variants.fitting(select=lambda cards, ask: cards[:0])
     assert said(wanting(a_request(count=2)), [a_busy_node("a", (0, 0), (0, 0))], spec=spec) == (
         "1 of 1 node: cards: asked 2 that hold the request at once; most on one node 2 (a), 2 in all"
     )
@@ -151,14 +151,14 @@ def test_a_mode_that_no_card_has() -> None:
 
 
 def test_a_model_that_is_refused_without_any_wish_is_that_of_the_vendor() -> None:
-    spec = replace(acme.SPEC, early_checks=(lambda candidate, ask: Reason.MODEL,))
+    spec = acme_variants.fitting(early_checks=(lambda candidate, ask: Reason.MODEL,))
     assert said(wanting(a_request()), spec=spec) == (
         "1 of 1 node: model: asked Acme One; 1 of 1 card is something else"
     )
 
 
 def test_cores_that_are_no_percentages_are_counted() -> None:
-    spec = replace(acme.SPEC, core_step="1 core", clamps_cores=False)
+    spec = replace(acme.SPEC, core_step="1 core", fitting=replace(acme.SPEC.fitting, clamps_cores=False))
     assert said(wanting(a_request(cores=70)), spec=spec) == (
         "1 of 1 node: cores: asked 70 cores on 1 card; largest free 60 cores (a), total free 60 cores"
     )

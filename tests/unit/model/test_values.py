@@ -23,7 +23,8 @@ from hami_plugins.model.nodes import NodeShape, NodeState
 from hami_plugins.model.quantity import NANO, Quantity
 from hami_plugins.model.requests import ANY_DEVICE, Absolute, ContainerDemand, ContainerKind, DeviceSelector, Percent
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName
-from hami_plugins.model.vendor import AnnotationKeys, RequestRules, ResourceNames, VendorOptions
+from hami_plugins.model.vendor import VendorOptions
+from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 from hami_plugins.model.verdicts import ContainerShares, Fit, NoFit, Reason
 from tests import acme
 from tests.builders import (
@@ -309,7 +310,12 @@ class TestVendors:
     def test_a_unit_of_memory_is_the_vendors_unit_times_its_factor(self) -> None:
         assert acme.SPEC.memory_factor() == 1
         options = VendorOptions(memory_factor=3)
-        assert replace(acme.SPEC, rules=RequestRules(memory_unit=MiB(256)), options=options).memory_factor() == 768
+        assert (
+            replace(
+                acme.SPEC, requests=replace(acme.SPEC.requests, memory_unit=MiB(256)), options=options
+            ).memory_factor()
+            == 768
+        )
 
     def test_a_vendor_is_asked_when_any_of_its_resources_is_named(self) -> None:
         for name in (COUNT, MEMORY, CORES):

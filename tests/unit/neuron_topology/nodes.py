@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hami_plugins.model.vendor import NodeObject
+from hami_plugins.model.inventory import NodeObject
 from neuron_topology.core.hardware.instances import INSTANCE_TYPES
 from neuron_topology.core.names import CORES, DEVICES, INSTANCE_LABEL
 from neuron_topology.core.nodes import FAMILY_LABEL

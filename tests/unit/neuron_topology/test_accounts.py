@@ -17,11 +17,11 @@ from hami_plugins.engine.inventory import NodeBuilder, RecordReader, settled, wi
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.devices import CoreMask
+from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.nodes import NodeEntry, NodeFacts
 from hami_plugins.model.pods import Pod, PodRecord
 from hami_plugins.model.policy import DEFAULT_POLICY
 from hami_plugins.model.units import NodeName
-from hami_plugins.model.vendor import NodeObject
 from neuron_topology.core.hardware.fabric import mask_of
 from neuron_topology.core.names import CORES, DEVICES, LEGACY_DEVICES
 from neuron_topology.core.nodes import HEALTH_KEY, wiring_of

@@ -12,9 +12,9 @@ from hami_plugins.engine.intake import Rules, take_in
 from hami_plugins.engine.inventory import NodeBuilder, RecordReader, settled, with_pods
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.decisions import Placed
+from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.nodes import NodeFacts
 from hami_plugins.model.pods import Pod
-from hami_plugins.model.vendor import NodeObject
 from neuron_topology.core.hardware.instances import INSTANCE_TYPES
 from neuron_topology.core.names import CORES, DEVICES, INSTANCE_LABEL, LEGACY_DEVICES
 from neuron_topology.core.nodes import FAMILY_LABEL, HEALTH_KEY, LINKS_KEY

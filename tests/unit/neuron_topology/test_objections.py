@@ -7,8 +7,8 @@ import pytest
 from hami_plugins.engine.inventory import NodeBuilder
 from hami_plugins.engine.node_filters import vendor_objection
 from hami_plugins.engine.registry import Registry
+from hami_plugins.model.inventory import NodeCondition, NodeObject
 from hami_plugins.model.nodes import NodeFacts
-from hami_plugins.model.vendor import NodeCondition, NodeObject
 from hami_plugins.vendors import nvidia
 from neuron_topology.core.capacity_block_end import DURATION_KEY, END_KEY
 from neuron_topology.core.names import DEVICES

@@ -15,11 +15,11 @@ from hami_plugins.engine.registry import Registry, replaced
 from hami_plugins.errors import InvalidRequestError, WireError
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.device_links import Relabelled
+from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.nodes import NodeFacts, NodeShape
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import NodeName
-from hami_plugins.model.vendor import NodeObject
 from hami_plugins.model.verdicts import Fit
 from hami_plugins.vendors import awsneuron, nvidia
 from hami_plugins.wire.quantity import parse
@@ -417,8 +417,8 @@ def test_what_cannot_be_taken_at_its_word_is_told_and_the_devices_stay(node: Nod
 
 @pytest.mark.parametrize(("family", "other"), [("aws", "linked"), ("linked", "aws")])
 def test_with_the_label_of_the_other_family_a_node_is_as_one_of_that_pool(family: str, other: str) -> None:
-    assert SPEC.relabelled is not None
-    (found,) = SPEC.relabelled(shape_of(a_neuron_node(TRN2, family=family)))
+    assert SPEC.topology.relabelled is not None
+    (found,) = SPEC.topology.relabelled(shape_of(a_neuron_node(TRN2, family=family)))
     assert found == Relabelled("hami-plugins.io/neuron-sets", other, shape_of(a_neuron_node(TRN2, family=other)))
 
 

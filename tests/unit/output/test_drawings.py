@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hami_plugins.engine.registry import Registry
 from hami_plugins.explain import drawings
 from hami_plugins.explain.drawings import DeviceMark, Drawing, DrawnDevice, DrawnLink
@@ -12,7 +10,7 @@ from hami_plugins.model.device_links import WiringLayout, WiringLink
 from hami_plugins.model.nodes import NodeShape
 from hami_plugins.output import grids
 from hami_plugins.output.page import link_drawings
-from tests import acme
+from tests import acme_variants
 from tests.builders import a_device, a_node, a_record, a_share, allocated
 from tests.unit.plan.plans import a_plan, asking, holding
 
@@ -25,7 +23,7 @@ def a_square(_: NodeShape) -> WiringLayout:
     )
 
 
-LINKED = Registry([replace(acme.SPEC, layout=a_square)])
+LINKED = Registry([acme_variants.topology(layout=a_square)])
 
 
 def drawn(*records: tuple[str, ...]) -> Drawing:

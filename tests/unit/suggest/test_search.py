@@ -15,7 +15,7 @@ from hami_plugins.suggest.knobs import device_levers
 from hami_plugins.suggest.preemption import victims
 from hami_plugins.suggest.refusals import Refusals
 from hami_plugins.suggest.search import Search
-from tests import acme
+from tests import acme, acme_variants
 from tests.builders import a_device, a_node, a_request, a_snapshot, used
 from tests.unit.suggest.questions import a_busy_node, wanting
 
@@ -64,7 +64,7 @@ def test_a_node_that_takes_no_more_than_another_one_is_left_after_one_trial() ->
     def ordinary(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
         return Reason.VENDOR_RULE if candidate.device.group == "odd" else None
 
-    registry = Registry((replace(acme.SPEC, late_checks=(ordinary,)),))
+    registry = Registry((acme_variants.fitting(late_checks=(ordinary,)),))
     odd, plain = a_device(group="odd"), a_device()
     cluster = a_snapshot(
         a_node("a", odd, plain, usage=[used(1, 3_000), used(1, 7_000)]), a_node("b", odd, usage=[used(1, 4_000)])

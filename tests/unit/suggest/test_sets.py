@@ -54,8 +54,12 @@ def relabelled(shape: NodeShape) -> Sequence[Relabelled]:
     return [Relabelled(LABEL, "any", NodeShape(shape.devices, shape.links, ((LABEL, "any"),)))]
 
 
-SPEC = replace(acme.SPEC, select=select, together=together)
-LABELLED = replace(SPEC, relabelled=relabelled)
+SPEC = replace(
+    acme.SPEC,
+    fitting=replace(acme.SPEC.fitting, select=select),
+    topology=replace(acme.SPEC.topology, together=together),
+)
+LABELLED = replace(SPEC, topology=replace(SPEC.topology, relabelled=relabelled))
 TWO = a_request(count=2, memory=16_384, cores=100)
 
 
@@ -106,7 +110,9 @@ class TestTheNearestSet:
         assert (found.members, found.nearest) == ((), (2,))
 
     def test_is_asked_for_as_the_node_counts_it(self) -> None:
-        doubled = replace(SPEC, on_node=lambda asked, _shape: replace(asked, count=2 * asked.count))
+        doubled = replace(
+            SPEC, requests=replace(SPEC.requests, on_node=lambda asked, _shape: replace(asked, count=2 * asked.count))
+        )
         found = nearest(a_busy_node("a", HELD, FREE, HELD, HELD), request=replace(TWO, count=1), spec=doubled)
         assert found is not None
         assert found.members == (0, 1)

@@ -14,7 +14,7 @@ from hami_plugins.model.policy import Policy
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import ContainerDemand, ContainerKind, DeviceSelector, Percent
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName
-from hami_plugins.model.vendor import Headroom, RequestRules
+from hami_plugins.model.vendor import Headroom
 from hami_plugins.suggest.changes import (
     AddedNode,
     ChangeKind,
@@ -27,7 +27,7 @@ from hami_plugins.suggest.changes import (
 )
 from hami_plugins.suggest.knobs import MOST_REQUESTS
 from hami_plugins.vendors import nvidia
-from tests import acme
+from tests import acme, acme_variants
 from tests.builders import (
     ACME,
     CORES,
@@ -81,7 +81,7 @@ class TestLessOfAResource:
         assert the(found, ChangeKind.MEMORY).changes == (less(ChangeKind.MEMORY, 16_000, 12_384),)
 
     def test_memory_is_given_in_the_units_of_the_vendor(self) -> None:
-        spec = replace(acme.SPEC, rules=RequestRules(memory_unit=MiB(256)))
+        spec = acme_variants.requests(memory_unit=MiB(256))
         cluster = a_snapshot(a_busy_node("a", (9_000, 0)))
         found = offered(cluster, wanting(a_request(memory=40 * 256)), specs=(spec,))
         assert changes(found)[0] == (less(ChangeKind.MEMORY, 40, 7384 // 256),)
@@ -112,13 +112,15 @@ class TestLessOfAResource:
         assert changes(offered(cluster, wanting(a_request(cores=100))))[0] == (less(ChangeKind.CORES, 100, 99),)
 
     def test_cores_of_a_vendor_that_counts_otherwise_are_found_by_trying(self) -> None:
-        spec = replace(acme.SPEC, cores_of=lambda device, request: CoreShare(request.cores // 10), clamps_cores=False)
+        spec = acme_variants.fitting(
+            cores_of=lambda device, request: CoreShare(request.cores // 10), clamps_cores=False
+        )
         cluster = a_snapshot(a_busy_node("a", (10, 60), device=a_device(cores=100)))
         found = offered(cluster, wanting(a_request(cores=900)), specs=(spec,))
         assert changes(found)[0] == (less(ChangeKind.CORES, 900, 409),)
 
     def test_memory_of_a_vendor_that_books_otherwise_is_found_by_trying(self) -> None:
-        spec = replace(acme.SPEC, memory_of=lambda device, request: MiB(2 * request.memory.on(device)))
+        spec = acme_variants.fitting(memory_of=lambda device, request: MiB(2 * request.memory.on(device)))
         cluster = a_snapshot(a_busy_node("a", (6_384, 0)))
         found = offered(cluster, wanting(a_request(memory=9_000)), specs=(spec,))
         assert changes(found)[0] == (less(ChangeKind.MEMORY, 9_000, 5_000),)
@@ -129,13 +131,13 @@ class TestLessOfAResource:
         assert changes(found)[0] == (less(ChangeKind.COUNT, 8, 3),)
 
     def test_fewer_slices_where_the_count_is_one_of_slices(self) -> None:
-        spec = replace(acme.SPEC, memory_of=lambda device, request: MiB(request.slices * 4_096))
+        spec = acme_variants.fitting(memory_of=lambda device, request: MiB(request.slices * 4_096))
         found = offered(a_snapshot(), wanting(a_request(slices=6)), specs=(spec,))
         assert the(found, ChangeKind.COUNT).changes == (less(ChangeKind.COUNT, 6, 4),)
 
     def test_fewer_of_many_cards_keep_what_a_vendor_can_link(self) -> None:
         """Sixteen steps or fewer are tried one by one: three may not do where two do."""
-        spec = replace(acme.SPEC, select=lambda cards, ask: cards if ask.request.count in {2, 1} else cards[:0])
+        spec = acme_variants.fitting(select=lambda cards, ask: cards if ask.request.count in {2, 1} else cards[:0])
         found = offered(a_snapshot(a_busy_node("a", *[(0, 0)] * 8)), wanting(a_request(count=9)), specs=(spec,))
         assert the(found, ChangeKind.COUNT).changes == (less(ChangeKind.COUNT, 9, 2),)
 
@@ -218,7 +220,7 @@ class TestAWishGivenUp:
         def linked(cards, ask):  # type: ignore[no-untyped-def]
             return cards[:0]
 
-        spec = replace(acme.SPEC, select=linked, select_when_near=True)
+        spec = acme_variants.fitting(select=linked, select_when_near=True)
         demand = wanting(a_request(count=2))
         cluster = a_snapshot(a_busy_node("a", (0, 0), (0, 0)))
         quota = {ACME: Headroom(memory=MiB(2_048))}
@@ -317,7 +319,7 @@ class TestARaisedQuota:
         assert raised.demand.headroom == ((ACME, Headroom(None, CoreShare(30))),)
 
     def test_counts_in_the_units_of_the_vendor(self) -> None:
-        spec = replace(acme.SPEC, rules=RequestRules(memory_unit=MiB(256)))
+        spec = acme_variants.requests(memory_unit=MiB(256))
         demand = wanting(a_request(memory=Percent(25)), headroom={ACME: Headroom(memory=MiB(512))})
         found = offered(a_snapshot(a_node("a", a_device(memory=10_000))), demand, specs=(spec,), limit=9)
         raised = the(found, ChangeKind.QUOTA_MEMORY)

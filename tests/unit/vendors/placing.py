@@ -9,9 +9,10 @@ from hami_plugins.engine.intake import Rules, take_in
 from hami_plugins.engine.inventory import NodeBuilder, RecordReader, settled, with_pods
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.decisions import Placed
+from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.nodes import NodeFacts
 from hami_plugins.model.pods import Pod
-from hami_plugins.model.vendor import NodeObject, VendorSpec
+from hami_plugins.model.vendor import VendorSpec
 from tests.builders import a_container, a_pod, a_snapshot
 
 NOW_NS = 1_790_000_000_123_456_789

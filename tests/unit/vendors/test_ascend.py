@@ -10,10 +10,11 @@ from hami_plugins.engine.demand import request_of
 from hami_plugins.engine.mutate import PodAdmission, WebhookSettings, admit
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.devices import DeviceShare
+from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.policy import DEFAULT_POLICY
 from hami_plugins.model.requests import Absolute, Percent
 from hami_plugins.model.units import CoreShare, MiB, VendorName
-from hami_plugins.model.vendor import NodeObject, Scoring, VendorOptions, VendorSpec
+from hami_plugins.model.vendor import Scoring, VendorOptions, VendorSpec
 from hami_plugins.vendors import ascend
 from hami_plugins.vendors.ascend import CHIPS, NODE_MODE_KEY, POD_MODE_KEY, SOFT, SPECS, TIME_KEY, VISIBLE
 from tests.builders import a_container, a_device, a_node_object, a_pod, a_state
@@ -285,6 +286,6 @@ def test_a_node_scores_by_how_well_containers_keep_to_a_ring(
 ) -> None:
     devices = [a_device(vendor=B3.name, group=None if ring == "-" else ring) for ring in rings]
     shares = tuple(tuple(DeviceShare(at, MiB(0), CoreShare(0)) for at in positions) for positions in containers)
-    assert B3.score_node is not None
-    assert B3.score_node(Scoring(a_state(*devices), (), shares, DEFAULT_POLICY)) == score
-    assert P310.score_node is None
+    assert B3.scoring.score_node is not None
+    assert B3.scoring.score_node(Scoring(a_state(*devices), (), shares, DEFAULT_POLICY)) == score
+    assert P310.scoring.score_node is None

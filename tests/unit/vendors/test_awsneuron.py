@@ -7,9 +7,9 @@ from hami_plugins.engine.intake import Rules, take_in
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import InvalidRequestError, WireError
 from hami_plugins.model.devices import CoreMask
+from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.pods import ContainerAllocation, Pod
 from hami_plugins.model.requests import ContainerKind
-from hami_plugins.model.vendor import NodeObject
 from hami_plugins.vendors.awsneuron import (
     IDS_KEY,
     INSTANCE_LABEL,

@@ -2,7 +2,8 @@
 
 import pytest
 
-from hami_plugins.model.vendor import NodeObject, VendorSpec
+from hami_plugins.model.inventory import NodeObject
+from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors.iluvatar import SPECS
 from tests.builders import a_container, a_node_object, a_pod
 from tests.unit.vendors.placing import place

@@ -12,11 +12,12 @@ from hami_plugins.engine.demand import demand_of
 from hami_plugins.engine.inventory import NodeBuilder, RecordReader, settled
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import InvalidRequestError
+from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.nodes import NodeFacts
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.requests import Absolute, ContainerKind, DeviceRequest, Percent
 from hami_plugins.model.units import NodeName
-from hami_plugins.model.vendor import AllocationView, NodeObject
+from hami_plugins.model.vendor import AllocationView
 from hami_plugins.vendors.koordinator import ISOLATION, SPEC, asked_by
 from hami_plugins.wire import koordinator_hints
 from tests.builders import a_container, a_device, a_node_object, a_pod, a_share
@@ -198,8 +199,8 @@ def test_what_was_given_out_for_a_request_that_means_nothing_is_recorded_as_it_i
         devices={share.device: card},
         now_ns=0,
     )
-    assert SPEC.annotate is not None
-    (found,) = record_of(SPEC.annotate(view))
+    assert SPEC.records.annotate is not None
+    (found,) = record_of(SPEC.records.annotate(view))
     assert found["resources"] == {CORE: "30", MEMORY: "5Gi", RATIO: "25"}
 
 

@@ -7,11 +7,12 @@ import pytest
 from hami_plugins.engine.intake import Rules, take_in
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.devices import IDLE, DeviceShare
+from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.policy import DEFAULT_POLICY
 from hami_plugins.model.requests import Absolute
 from hami_plugins.model.units import CoreShare, MiB
-from hami_plugins.model.vendor import NodeObject, Scoring
+from hami_plugins.model.vendor import Scoring
 from hami_plugins.vendors.kunlun import CARD_MEMORY, INDEX_KEY, SLICED, SPEC, choose, score_node, together
 from tests.builders import a_container, a_device, a_node_object, a_pod, a_request, a_state, used
 from tests.unit.vendors.placing import holder, place

@@ -12,11 +12,12 @@ from hami_plugins.engine.mutate import PodAdmission, WebhookSettings, admit
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import InvalidRequestError
 from hami_plugins.model.devices import IDLE, DeviceShare, DeviceUsage, Tenant
+from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.policy import DEFAULT_POLICY
 from hami_plugins.model.requests import Absolute, DeviceRequest, MemoryDemand, Percent
 from hami_plugins.model.units import CoreShare, MiB
-from hami_plugins.model.vendor import NodeObject, Scoring, VendorOptions
+from hami_plugins.model.vendor import Scoring, VendorOptions
 from hami_plugins.vendors.metax import (
     APP_CLASS_KEY,
     CARDS_KEY,
@@ -121,12 +122,12 @@ def test_a_node_without_cards_keeps_no_tables() -> None:
 )
 def test_a_node_scores_by_the_table_of_its_policy(table: Words, policy: str, score: float) -> None:
     found = SPEC.inventory(SPEC, whole_node(2, **table))
-    assert SPEC.score_node is not None
+    assert SPEC.scoring.score_node is not None
     state = a_state(*found.devices)
     shape = type(state.shape)(state.shape.devices, (), found.traits)
     share = DeviceShare(0, MiB(65536), CoreShare(100))
     words = replace(DEFAULT_POLICY, node_words=policy)
-    assert SPEC.score_node(Scoring(type(state).idle(shape), (), ((share,),), words)) == score
+    assert SPEC.scoring.score_node(Scoring(type(state).idle(shape), (), ((share,),), words)) == score
 
 
 def test_shared_cards_are_those_of_metaxs_annotation() -> None:

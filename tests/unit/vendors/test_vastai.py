@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from hami_plugins.model.devices import IDLE, Device, DeviceShare
+from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.policy import DEFAULT_POLICY
 from hami_plugins.model.units import CoreShare, MiB
-from hami_plugins.model.vendor import Candidate, NodeObject, Scoring
+from hami_plugins.model.vendor import Candidate, Scoring
 from hami_plugins.vendors.vastai import SPEC, from_few_cards, score_node
 from tests.builders import a_container, a_device, a_node_object, a_pod, a_request, a_state, an_ask
 from tests.unit.vendors.placing import holder, place

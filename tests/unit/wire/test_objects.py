@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from hami_plugins.errors import WireError
 from hami_plugins.model.cluster import NamespaceQuota, PodGroup, Queue
+from hami_plugins.model.inventory import NodeCondition
 from hami_plugins.model.nodes import Taint
 from hami_plugins.model.quantity import NANO
-from hami_plugins.model.vendor import NodeCondition
 from hami_plugins.wire import objects
 from tests.unit.wire import mutations
 

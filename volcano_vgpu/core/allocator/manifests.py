@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hami_plugins.allocations.manifests import webhooks as shared
 from hami_plugins.allocations.manifests.webhooks import BINDINGS, EXEMPT, Hooks
-from hami_plugins.model.vendor import ResourceNames
+from hami_plugins.model.vendor_names import ResourceNames
 from hami_plugins.vendors.volcano import RESOURCES
 from volcano_vgpu.core.allocator.names import ALLOCATION_KEYS, CONFIGURATION, MARKER_KEY, SCHEDULER, VOLCANO_KEYS
 

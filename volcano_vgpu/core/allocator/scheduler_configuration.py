@@ -20,7 +20,7 @@ from hami_plugins.allocations.manifests.volcano_configuration import (
     named,
     warning,
 )
-from hami_plugins.model.vendor import ResourceNames
+from hami_plugins.model.vendor_names import ResourceNames
 from hami_plugins.vendors.volcano import RESOURCES
 from volcano_vgpu.core.allocator.mode import AllocatorMode
 
