@@ -21,7 +21,7 @@ from tests.cluster.agents import CDI, HOOK, card
 from tests.cluster.allocator import command
 from tests.cluster.api import Object
 from tests.cluster.building import KOORDINATOR
-from tests.cluster.containerd import SOCKET
+from tests.cluster.containerd import SOCKET, snapshotter
 from tests.cluster.helm import Helm
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.node import Node
@@ -42,7 +42,8 @@ def import_images(node: Node, folder: Path) -> Built:
     for target in TARGETS:
         archive = folder / f"{target.name}.tar"
         built[target] = image.build(target, archive, name=f"{REPOSITORY}/{target.name}:{VERSION}")
-        done = node.machine.run([*ctr, "import", "--local", "--snapshotter", "native", str(archive)], timeout=120)
+        words = ["import", "--local", "--snapshotter", snapshotter(node.machine), str(archive)]
+        done = node.machine.run([*ctr, *words], timeout=120)
         assert done.returncode == 0, done.stderr
     return built[AGENT]
 

@@ -10,13 +10,19 @@ from typing import Final
 from tests.cluster import images
 from tests.cluster.building import static_busybox
 from tests.cluster.machine import Machine
+from tests.cluster.overlay import overlays
 from tests.cluster.processes import Component
 
 SOCKET: Final = "/run/containerd/containerd.sock"
 CDI_FOLDER: Final = "/var/run/cdi"
 
 
-def _config(root: Path) -> str:
+def snapshotter(machine: Machine) -> str:
+    """The one that copies nothing where that is possible, else the one that works on every file system."""
+    return "overlayfs" if overlays(machine.root) else "native"
+
+
+def _config(root: Path, snapshots: str) -> str:
     return f"""\
 version = 3
 root = '/var/lib/containerd'
@@ -29,7 +35,7 @@ disabled_plugins = ['io.containerd.nri.v1.nri']
 [plugins.'io.containerd.internal.v1.opt']
   path = '/var/lib/containerd-opt'
 [plugins.'io.containerd.cri.v1.images']
-  snapshotter = 'native'  # works on every file system, and the images are tiny
+  snapshotter = '{snapshots}'
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
   sandbox = '{images.PAUSE}'
 [plugins.'io.containerd.cri.v1.runtime']
@@ -41,7 +47,7 @@ disabled_plugins = ['io.containerd.nri.v1.nri']
     conf_dir = '{root}/cni/conf'
   [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
     runtime_type = 'io.containerd.runc.v2'
-    snapshotter = 'native'
+    snapshotter = '{snapshots}'
     [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
       SystemdCgroup = false
 """
@@ -55,7 +61,7 @@ def containerd(machine: Machine, programs: Mapping[str, Path]) -> Component:
     stub = {"cniVersion": "1.0.0", "name": "stub", "plugins": [{"type": "loopback"}]}
     (folder / "10-stub.conflist").write_text(json.dumps(stub))
     config = machine.root / "containerd.toml"
-    config.write_text(_config(machine.root))
+    config.write_text(_config(machine.root, snapshotter(machine)))
     arguments = [str(programs["containerd"]), "-c", str(config)]
     answers = [str(programs["ctr"]), "--address", SOCKET, "version"]
     return Component(machine, "containerd", arguments, ready=lambda: machine.run(answers).returncode == 0)
@@ -77,7 +83,7 @@ def import_images(machine: Machine, programs: Mapping[str, Path]) -> None:
             "import",
             "--local",
             "--snapshotter",
-            "native",
+            snapshotter(machine),
         ]
         done = machine.run([str(programs["ctr"]), *arguments, str(target)])
         assert done.returncode == 0, done.stderr

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from charts.docker.image import PACKAGES, PYTHON, fetch
+from tests.cluster.overlay import overlays
 
 TREE: Final = Path(__file__).parents[2]
 BASE: Final = "localhost/base:1"
@@ -101,7 +102,8 @@ class Builder:
 
     def _command(self, verb: str, *words: str) -> list[str]:
         store = ["--root", str(self.folder / "store"), "--runroot", str(self.folder / "run")]
-        return [str(self.program), *store, "--storage-driver", "vfs", verb, *words]
+        driver = "overlay" if overlays(self.folder) else "vfs"
+        return [str(self.program), *store, "--storage-driver", driver, verb, *words]
 
     def _environment(self) -> dict[str, str]:
         settings = str(self.folder / "containers.conf")

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.cluster.charted import Charted
-from tests.cluster.containerd import SOCKET
+from tests.cluster.containerd import SOCKET, snapshotter
 from tests.cluster.helm import UMBRELLA, Helm, everything, objects
 from tests.cluster.images import BASE
 from tests.cluster.node import Node
@@ -44,7 +44,7 @@ def brought_in(node: Node, clone: Path) -> None:
     ctr = [str(node.plane.programs["ctr"]), "--address", SOCKET, "--namespace", "k8s.io", "images"]
     archives = sorted((clone / "build" / "images").glob("*.tar"))
     assert len(archives) == 2
-    commands = [["import", "--local", "--snapshotter", "native", str(archive)] for archive in archives]
+    commands = [["import", "--local", "--snapshotter", snapshotter(node.machine), str(archive)] for archive in archives]
     for words in (*commands, ["tag", "--force", BASE, PULLED]):
         done = node.machine.run([*ctr, *words], timeout=120)
         assert done.returncode == 0, done.stderr
