@@ -23,7 +23,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 HERE: Final = Path(__file__).parent
-FLAGS: Final = ("-trimpath", "-buildvcs=false", "-mod=readonly")
+FLAGS: Final = ("-trimpath", "-buildvcs=false", "-mod=readonly", "-gcflags=all=-dwarf=false")
+COMPILER: Final = {"CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off", "GOGC": "400"}
+"""A compiler that collects its garbage less often takes a tenth less time, and no one debugs these programs."""
 
 
 class BuildError(Exception):
@@ -134,8 +136,9 @@ KUBECONFORM: Final = Module(
 )
 PROMTOOL: Final = Module(
     folder="promtool",
-    release="github.com/prometheus/prometheus@v0.308.1",
+    release="github.com/prometheus/prometheus@v0.313.5",
     programs=(Program("promtool", "github.com/prometheus/prometheus/cmd/promtool"),),
+    tags=("remove_all_sd",),  # rules are checked, and no cloud is asked for its machines
 )
 KUBECTL: Final = Module(
     folder="kubectl",
@@ -199,7 +202,7 @@ def missing(modules: list[Module]) -> list[str]:
     """What this machine lacks to build the modules and to run the cluster, each with its remedy."""
     faults = []
     if modules and shutil.which("go") is None:
-        faults.append("Go 1.24 or newer is not installed: https://go.dev/dl/")
+        faults.append("Go 1.26.8 or newer is not installed: https://go.dev/dl/")
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         faults.append("containers need root on Linux: run as root, e.g. sudo make test-cluster")
     if any(shutil.which(tool) is None for tool in ("unshare", "nsenter", "mount")):
@@ -263,7 +266,7 @@ def _copy(module: Module, folder: str, target: Path) -> None:
 
 
 def _go(module: Module, *arguments: str) -> str:
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"}
+    environment = {**os.environ, **COMPILER}
     done = subprocess.run(
         ["go", *arguments],  # noqa: S607
         cwd=HERE / module.folder,
