@@ -13,8 +13,8 @@ from hami_plugins.allocator.server import LINGER_SECONDS, AllocatorServer
 from hami_plugins.allocator.session import Filling
 from hami_plugins.kube.election import BoundedApi
 from neuron_topology.core.allocator.product import product_of
+from neuron_topology.core.gangs.gangs import Gangs
 from neuron_topology.server.gang_metrics import GangMetrics
-from neuron_topology.server.gang_starts import FollowedGangs
 from neuron_topology.server.metrics import families
 from neuron_topology.server.settings import NeuronAllocatorSettings
 
@@ -32,8 +32,8 @@ def allocator_server(  # noqa: PLR0913 - what it is made of
     margin = settings.capacity_block_margin
     gangs = GangMetrics(metrics.metrics, now=time.time)
 
-    def planner() -> FollowedGangs:
-        return FollowedGangs(gangs.followed(), now=time.time, margin=margin)
+    def planner() -> Gangs:
+        return Gangs(now=time.time, margin=margin, members=gangs.followed())
 
     product = product_of(settings.rules, planner, binds=settings.binds)
     server = AllocatorServer(settings, api, product, metrics=metrics, identity=identity, filling=filling, linger=linger)

@@ -28,19 +28,19 @@ class GangMetrics:
         self._partial = metrics.counter(
             "gang_partial_starts_total", "Gangs that were partly bound for a while before all required pods were"
         )
-        self._admissions = self.followed()
+        self._starts = self.followed()
 
     def followed(self) -> GangStarts:
         """What is told of the gangs from now on; it knows none yet."""
-        self._admissions = GangStarts(now=self._now, admitted=self._waits.observe, partly=self._partial.inc)
-        return self._admissions
+        self._starts = GangStarts(now=self._now, admitted=self._waits.observe, partly=self._partial.inc)
+        return self._starts
 
     def family(self) -> GaugeMetricFamily:
         """How many gangs are how far."""
         family = GaugeMetricFamily(
             f"{METRICS}_gangs", "Gangs by state: how many of their pods have nodes", labels=("state",)
         )
-        states = self._admissions.states()
+        states = self._starts.states()
         for state in GangState:
             family.add_metric((state.value,), states[state])
         return family

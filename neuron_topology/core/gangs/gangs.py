@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from hami_plugins.allocations.cache import AllocationCache
@@ -18,9 +18,9 @@ from hami_plugins.model.pods import ContainerAllocation, Pod
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import DeviceDemand
 from hami_plugins.model.units import NodeName, PodUid
-from hami_plugins.wire.gang_keys import GROUP_KEY
 from neuron_topology.core.capacity_block_end import MARGIN
 from neuron_topology.core.gangs.capacity import MemberRequest, free_of, lacking
+from neuron_topology.core.gangs.members import GangKey, GangMember, GangMembers, gang_key
 from neuron_topology.core.gangs.shared_sets import shared_set
 from neuron_topology.core.hardware.fabric import devices_of
 from neuron_topology.core.names import CORES, DEVICES
@@ -29,9 +29,6 @@ from neuron_topology.core.nodes import VENDOR
 
 SAME_SET: Final = 5.0
 """What a node's score gains where a set is free that members have on other nodes; how full it is counts up to 10."""
-
-Key = tuple[str, str]
-"""Namespace and name of a group."""
 
 
 class _Room(NamedTuple):
@@ -56,69 +53,51 @@ class _Asked(NamedTuple):
     answers: dict[Notes, str]
 
 
-class _Member(NamedTuple):
-    """A pod of a gang; ``part`` is what it asks for, ``None`` where that is not planned."""
-
-    pod: Pod
-    part: MemberRequest | None
-
-
-@dataclass(slots=True)
-class _Gang:
-    """``reach`` are the nodes that are left to the pod that was asked about last."""
-
-    members: dict[PodUid, _Member] = field(default_factory=dict)
-    reach: tuple[NodeName, ...] = ()
-    room: _Room | None = None
-
-
 class Gangs(AllocationPlanner):
-    """``now`` gives Unix seconds; ``margin`` is how long before the end of a Capacity Block its machines go."""
+    """``now`` gives Unix seconds; ``margin`` is how long before the end of a Capacity Block its machines go.
 
-    def __init__(self, *, now: Callable[[], float], margin: float = MARGIN) -> None:
+    ``members`` are filled by what the watches show.
+    """
+
+    def __init__(self, *, now: Callable[[], float], margin: float = MARGIN, members: GangMembers | None = None) -> None:
         self._now = now
         self._margin = margin
-        self._gangs: dict[Key, _Gang] = {}
-        self._group_of: dict[PodUid, Key] = {}
-        self._groups: dict[Key, PodGroup] = {}
+        self._members = GangMembers() if members is None else members
+        self._rooms: dict[GangKey, _Room] = {}
+        self._reach: dict[GangKey, tuple[NodeName, ...]] = {}
+        """The nodes that are left to the pod of a gang that was asked about last."""
         self._asked: _Asked | None = None
 
     # What the watches show
 
     def pod_seen(self, pod: Pod, intake: PodInfo | None) -> None:
         """See ``AllocationPlanner``."""
-        name = pod.annotations.get(GROUP_KEY)
-        if not name:
-            return
-        key = (pod.namespace, name)
-        before = self._group_of.get(pod.uid)
-        if before is not None and before != key:
-            self.pod_gone(pod.uid)
-        self._group_of[pod.uid] = key
-        gang = self._gangs.setdefault(key, _Gang())
-        known = gang.members.get(pod.uid)
-        asked = known.part if known is not None else None
-        gang.members[pod.uid] = _Member(pod, asked if intake is None else part_of(intake))
-        gang.room = None
+        key = self._members.key_of(pod.uid)
+        known = self._members.of(key).get(pod.uid)
+        part = part_of(intake) if intake is not None else known.part if known is not None else None
+        self._members.pod_seen(pod, part, waits=intake is not None)
+        self._changed(key)
+        self._changed(self._members.key_of(pod.uid))
 
     def pod_gone(self, uid: PodUid) -> None:
         """See ``AllocationPlanner``."""
-        key = self._group_of.pop(uid, None)
-        gang = self._gangs.get(key) if key is not None else None
-        if key is None or gang is None:
-            return
-        gang.members.pop(uid, None)
-        gang.room = None
-        if not gang.members:
-            del self._gangs[key]
+        key = self._members.key_of(uid)
+        self._members.pod_gone(uid)
+        self._changed(key)
 
     def group_seen(self, group: PodGroup) -> None:
         """See ``AllocationPlanner``."""
-        self._groups[group.namespace, group.name] = group
+        self._members.group_seen(group)
 
     def group_gone(self, namespace: str, name: str) -> None:
         """See ``AllocationPlanner``."""
-        self._groups.pop((namespace, name), None)
+        self._members.group_gone(namespace, name)
+
+    def _changed(self, key: GangKey | None) -> None:
+        if key is not None:
+            self._rooms.pop(key, None)
+            if not self._members.of(key):
+                self._reach.pop(key, None)
 
     # What is asked
 
@@ -129,20 +108,24 @@ class Gangs(AllocationPlanner):
 
     def blocking_reason(self, intake: PodInfo, cache: AllocationCache) -> str:
         """See ``AllocationPlanner``: members of a gang that cannot be complete are not placed, so they hold nothing."""
-        key = self._group_of.get(intake.pod.uid)
-        gang = self._gangs.get(key) if key is not None else None
-        group = self._groups.get(key) if key is not None else None
-        if gang is None or group is None or (least := _least(gang, group)) < 2:
+        key = self._members.key_of(intake.pod.uid)
+        group = self._members.group(key)
+        if key is None or group is None:
+            return ""
+        members = self._members.of(key)
+        least = _least(members.values(), group)
+        if least < 2:
             return ""
         asked = cache.changes, int(self._now() // 60), least
-        if gang.room is None or gang.room[:3] != asked:
-            gang.room = _Room(*asked, self._lacking(gang, least, cache))
-        return gang.room.words
+        room = self._rooms.get(key)
+        if room is None or room[:3] != asked:
+            room = self._rooms[key] = _Room(*asked, self._lacking(members, least, cache))
+        return room.words
 
-    def _lacking(self, gang: _Gang, least: int, cache: AllocationCache) -> str:
+    def _lacking(self, members: Mapping[PodUid, GangMember], least: int, cache: AllocationCache) -> str:
         """Why the gang cannot be complete now; empty where it can, or where nobody knows."""
-        waiting = [member for uid, member in gang.members.items() if not cache.holdings(uid)]
-        missing = least - (len(gang.members) - len(waiting))
+        waiting = [member for uid, member in members.items() if not cache.holdings(uid)]
+        missing = least - (len(members) - len(waiting))
         asked = Counter(member.part for member in waiting if member.part is not None)
         # Some may still have to be made, and what several containers ask for is not planned.
         if missing <= 0 or len(waiting) < missing or asked.total() < len(waiting):
@@ -156,7 +139,7 @@ class Gangs(AllocationPlanner):
             f"{left}; wait until pods end, or ask for fewer pods or devices"
         )
 
-    def _open_to(self, members: Sequence[_Member], cache: AllocationCache) -> Iterator[NodeState]:
+    def _open_to(self, members: Sequence[GangMember], cache: AllocationCache) -> Iterator[NodeState]:
         """The nodes with Neuron devices on which any of these may begin."""
         known: dict[Notes, bool] = {(): True}
         for entry in cache.entries():
@@ -168,10 +151,9 @@ class Gangs(AllocationPlanner):
 
     def preferred(self, node: NodeName, intake: PodInfo, cache: AllocationCache) -> PodDemand | None:
         """See ``AllocationPlanner``: the set that members have on other nodes, or else one that most of these have."""
-        key = self._group_of.get(intake.pod.uid)
-        gang = self._gangs.get(key) if key is not None else None
-        part = part_of(intake)
-        if gang is None or part is None or len(gang.members) < 2:
+        key = self._members.key_of(intake.pod.uid)
+        gang, part = self._members.of(key), part_of(intake)
+        if key is None or part is None or len(gang) < 2:
             return None
         entry = cache.entry_without(node, intake.pod.uid)
         if entry is None or VENDOR not in entry.state.shape.positions:
@@ -181,7 +163,7 @@ class Gangs(AllocationPlanner):
         if not count:
             return None
         elsewhere: Counter[int] = Counter()
-        for each in gang.reach:
+        for each in self._reach.get(key, ()):
             found = cache.entry(each) if each != node else None
             if found is not None and VENDOR in found.state.shape.positions:
                 free = free_of(found.state)
@@ -189,7 +171,7 @@ class Gangs(AllocationPlanner):
                     elsewhere[free.mask] += 1
         taken = Counter(
             members
-            for uid in gang.members
+            for uid in gang
             if uid != intake.pod.uid
             for where, members in _sets_of(uid, cache)
             if where != node and members.bit_count() == count
@@ -200,7 +182,7 @@ class Gangs(AllocationPlanner):
 
     def _objects(self, notes: Notes, pod: Pod) -> str:
         """Why the pod must not begin on a node with these notes now."""
-        group = self._groups.get((pod.namespace, pod.annotations.get(GROUP_KEY, "")))
+        group = self._members.group(gang_key(pod))
         now = int(self._now())
         asked = self._asked
         if asked is None or asked.pod is not pod or asked.group is not group or asked.now != now:
@@ -214,17 +196,16 @@ class Gangs(AllocationPlanner):
     def bonus(self, nodes: Iterable[NodeName], intake: PodInfo, cache: AllocationCache) -> Mapping[NodeName, float]:
         """See ``AllocationPlanner``: nodes that have the set of the others come before equal ones."""
         uid = intake.pod.uid
-        key = self._group_of.get(uid)
-        gang = self._gangs.get(key) if key is not None else None
-        part = part_of(intake)
-        if gang is None or part is None or len(gang.members) < 2:
+        key = self._members.key_of(uid)
+        gang, part = self._members.of(key), part_of(intake)
+        if key is None or part is None or len(gang) < 2:
             return {}
-        gang.reach = tuple(nodes)
-        taken = {members for each in gang.members if each != uid for _, members in _sets_of(each, cache)}
+        reach = self._reach[key] = tuple(nodes)
+        taken = {members for each in gang if each != uid for _, members in _sets_of(each, cache)}
         if not taken:
             return {}
         found: dict[NodeName, float] = {}
-        for node in gang.reach:
+        for node in reach:
             entry = cache.entry_without(node, uid)
             if entry is not None and VENDOR in entry.state.shape.positions:
                 free = free_of(entry.state)
@@ -234,15 +215,15 @@ class Gangs(AllocationPlanner):
         return found
 
 
-def _least(gang: _Gang, group: PodGroup) -> int:
+def _least(members: Collection[GangMember], group: PodGroup) -> int:
     """How many of the members that are known here have to start together.
 
     The group counts pods that ask for no devices, too. Where some are not seen and all others ask for the same, what
     the group needs of that resource tells how many they are.
     """
-    parts = {member.part for member in gang.members.values()}
+    parts = {member.part for member in members}
     part = next(iter(parts))
-    if group.min_member <= len(gang.members) or len(parts) > 1 or part is None:
+    if group.min_member <= len(members) or len(parts) > 1 or part is None:
         return group.min_member
     name, each = (CORES, part.cores) if part.cores else (DEVICES, part.devices)
     needed, rest = divmod((group.min_resources or {}).get(name, 0), each * NANO)

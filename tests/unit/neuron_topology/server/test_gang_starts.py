@@ -11,8 +11,9 @@ from hami_plugins.model.pods import Pod
 from hami_plugins.model.units import PodUid
 from hami_plugins.observe.metrics import Metrics
 from hami_plugins.wire.gang_keys import GROUP_KEY
+from neuron_topology.core.gangs.gangs import Gangs
 from neuron_topology.server.gang_metrics import GangMetrics
-from neuron_topology.server.gang_starts import FollowedGangs, GangStarts, GangState
+from neuron_topology.server.gang_starts import GangStarts, GangState
 
 MADE = 1_000
 PATIENCE = 30.0
@@ -28,24 +29,24 @@ class Watch:
     partial: int = 0
 
     def __post_init__(self) -> None:
-        self.admissions = GangStarts(now=lambda: self.time, admitted=self.waits.append, partly=self._partly)
+        self.starts = GangStarts(now=lambda: self.time, admitted=self.waits.append, partly=self._partly)
 
     def group(self, least: int = 2, made: int | None = MADE) -> None:
-        self.admissions.group_seen(PodGroup(namespace="x", name="g", min_member=least, made_at=made))
+        self.starts.group_seen(PodGroup(namespace="x", name="g", min_member=least, made_at=made))
 
     def pods(self, *names: str, waits: bool = False, group: str = "g", after: float = 0.0) -> None:
         self.time += after
         for name in names:
             pod = Pod(namespace="x", name=name, uid=PodUid(name), annotations={GROUP_KEY: group} if group else {})
-            self.admissions.pod_seen(pod, waits=waits)
+            self.starts.pod_seen(pod, None, waits=waits)
 
     def gone(self, *names: str) -> None:
         for name in names:
-            self.admissions.pod_gone(PodUid(name))
+            self.starts.pod_gone(PodUid(name))
 
     @property
     def states(self) -> dict[GangState, int]:
-        return dict(self.admissions.states())
+        return dict(self.starts.states())
 
     def _partly(self) -> None:
         self.partial += 1
@@ -159,20 +160,20 @@ def test_a_pod_may_change_its_gang(watch: Watch) -> None:
 def test_a_gang_is_forgotten_when_its_group_and_its_pods_are_gone(watch: Watch) -> None:
     watch.group()
     watch.pods("a", "b", waits=True)
-    watch.admissions.group_gone("x", "g")
+    watch.starts.group_gone("x", "g")
     assert watch.states == {}
     watch.gone("a", "b", "never-seen")
     watch.group()
     watch.pods("a", "b", waits=True, after=600)
     watch.pods("a", "b")
     watch.gone("a", "b")
-    watch.admissions.group_gone("x", "g")
+    watch.starts.group_gone("x", "g")
     assert (watch.waits, watch.states) == ([610.0], {})
 
 
-def test_the_planner_tells_what_it_sees() -> None:
+def test_the_planner_fills_the_same_members() -> None:
     watch = Watch()
-    gangs = FollowedGangs(watch.admissions, now=lambda: watch.time, margin=0.0)
+    gangs = Gangs(now=lambda: watch.time, members=watch.starts)
     gangs.group_seen(PodGroup(namespace="x", name="g", min_member=2, made_at=MADE))
     for name in "ab":
         gangs.pod_seen(Pod(namespace="x", name=name, uid=PodUid(name), annotations={GROUP_KEY: "g"}), None)
@@ -191,10 +192,10 @@ def test_prometheus_reads_waits_partial_starts_and_states() -> None:
     followed = told.followed()
     followed.group_seen(PodGroup(namespace="x", name="g", min_member=2, made_at=MADE))
     for name in "ab":
-        followed.pod_seen(_pod(name), waits=True)
-    followed.pod_seen(_pod("a"), waits=False)
+        followed.pod_seen(_pod(name), None, waits=True)
+    followed.pod_seen(_pod("a"), None, waits=False)
     time[0] += PATIENCE + 1
-    followed.pod_seen(_pod("b"), waits=False)
+    followed.pod_seen(_pod("b"), None, waits=False)
     assert {sample.labels["state"]: sample.value for sample in told.family().samples}[GangState.COMPLETE] == 1
     assert metrics.value("gang_admission_seconds_sum") == 50 + PATIENCE + 1
     assert metrics.value("gang_partial_starts_total") == 1
