@@ -11,18 +11,18 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from hami_plugins.wire.lenient import items, mapping
+
 SKEW: Final = timedelta(seconds=10)
 """By how much clocks of API servers may differ, and a scheduler's own write may come before its Binding."""
 
 _SCHEDULED: Final = "PodScheduled"
 
-_NOTHING: Final[Mapping[str, Any]] = {}
-
 
 def written_later(raw: Mapping[str, Any], keys: Collection[str]) -> str:
     """Who wrote one of these annotations after the pod was bound, and when; empty where no writer is known."""
-    for entry in _list(_mapping(raw, "metadata"), "managedFields"):
-        owned = _mapping(_mapping(_mapping(entry, "fieldsV1"), "f:metadata"), "f:annotations")
+    for entry in _list(mapping(raw.get("metadata")), "managedFields"):
+        owned = mapping(mapping(mapping(entry.get("fieldsV1")).get("f:metadata")).get("f:annotations"))
         if owned and any(f"f:{key}" in owned for key in keys):
             bound, at = _bound(raw), _moment(entry.get("time"))
             if bound is not None and at is not None and at - bound > SKEW:
@@ -32,28 +32,28 @@ def written_later(raw: Mapping[str, Any], keys: Collection[str]) -> str:
 
 def placed_by(raw: Mapping[str, Any]) -> str:
     """Who created the pod with ``spec.nodeName``; empty for one that was bound: a Binding leaves no owner of it."""
-    for entry in _list(_mapping(raw, "metadata"), "managedFields"):
-        if "f:nodeName" in _mapping(_mapping(entry, "fieldsV1"), "f:spec"):
+    for entry in _list(mapping(raw.get("metadata")), "managedFields"):
+        if "f:nodeName" in mapping(mapping(entry.get("fieldsV1")).get("f:spec")):
             return str(entry.get("manager") or "an unknown writer")
     return ""
 
 
 def relevant(raw: Mapping[str, Any], keys: Collection[str]) -> Mapping[str, Any]:
     """The part of a pod that these answers need, for caches that keep no more of it."""
-    entries = [entry for entry in _list(_mapping(raw, "metadata"), "managedFields") if _concerns(entry, keys)]
-    conditions = [each for each in _list(_mapping(raw, "status"), "conditions") if each.get("type") == _SCHEDULED]
+    entries = [entry for entry in _list(mapping(raw.get("metadata")), "managedFields") if _concerns(entry, keys)]
+    conditions = [each for each in _list(mapping(raw.get("status")), "conditions") if each.get("type") == _SCHEDULED]
     return {"managedFields": entries, "conditions": conditions}
 
 
 def _concerns(entry: Mapping[str, Any], keys: Collection[str]) -> bool:
-    fields = _mapping(entry, "fieldsV1")
-    owned = _mapping(_mapping(fields, "f:metadata"), "f:annotations")
-    return "f:nodeName" in _mapping(fields, "f:spec") or any(f"f:{key}" in owned for key in keys)
+    fields = mapping(entry.get("fieldsV1"))
+    owned = mapping(mapping(fields.get("f:metadata")).get("f:annotations"))
+    return "f:nodeName" in mapping(fields.get("f:spec")) or any(f"f:{key}" in owned for key in keys)
 
 
 def _bound(raw: Mapping[str, Any]) -> datetime | None:
     """When the pod was bound."""
-    for condition in _list(_mapping(raw, "status"), "conditions"):
+    for condition in _list(mapping(raw.get("status")), "conditions"):
         if condition.get("type") == _SCHEDULED and condition.get("status") == "True":
             return _moment(condition.get("lastTransitionTime"))
     return None
@@ -67,11 +67,5 @@ def _moment(text: object) -> datetime | None:
     return found if found is not None and found.tzinfo is not None else None
 
 
-def _mapping(holder: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = holder.get(name)
-    return value if isinstance(value, Mapping) else _NOTHING
-
-
 def _list(holder: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
-    value = holder.get(name)
-    return (each for each in (value if isinstance(value, list) else ()) if isinstance(each, Mapping))
+    return (each for each in items(holder.get(name)) if isinstance(each, Mapping))

@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from hami_plugins.allocations import unread, writers
+from hami_plugins.allocations import writers
 from hami_plugins.allocations.answers import (
     AllocationSource,
     Assumption,
@@ -40,7 +40,7 @@ from hami_plugins.model.pods import FINISHED
 from hami_plugins.model.policy import NodePolicy, Policy
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.model.verdicts import Fit
-from hami_plugins.wire import objects
+from hami_plugins.wire import objects, pods
 from hami_plugins.wire.fields import Json
 
 _DEMANDS: Final = 64
@@ -192,7 +192,7 @@ class LockedAllocationCache:
     def _unread(self, raw: Json, uid: PodUid, fault: str) -> WatchedPod:
         """A pod of which nothing can be told but its node and its annotations."""
         with self._lock:
-            self._cache.see_pod(unread.pod(raw, uid, self.product.told), self._clock(), fault=fault)
+            self._cache.see_pod(pods.certain(raw, uid, self.product.told), self._clock(), fault=fault)
         return WatchedPod(uid, fault=fault)
 
     def _concerns(self, raw: Json) -> bool:

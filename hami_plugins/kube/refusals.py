@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from hami_plugins.errors import AlreadyExistsError, ContentionError, KubeError
 from hami_plugins.kube import paths
+from hami_plugins.wire.lenient import mapping
 
 RETRYABLE: Final = frozenset({429, 500, 502, 503, 504})
 """The server is busy or ill; the same request may pass later."""
@@ -26,18 +26,18 @@ def refusal(verb: str, path: str, status: int, body: object, *, retry_after: str
 
     ``body`` is the Status that the server sent (anything else is tolerated), ``retry_after`` the header of that name.
     """
-    told = body if isinstance(body, Mapping) else {}
+    told = mapping(body)
     reason = str(told.get("reason") or "")
     message = f"{verb} {path.partition('?')[0]}: {status} {told.get('message') or reason or 'without a message'}"
     if remedy := _remedy(verb, path, status, str(told.get("message") or "")):
         message = f"{message}; {remedy}"
-    metadata = _mapping(told.get("metadata"))
+    metadata = mapping(told.get("metadata"))
     return _type_of(status, reason)(
         message,
         status=status,
         reason=reason,
         retryable=status in RETRYABLE,
-        retry_after=_pause(retry_after, _mapping(told.get("details")).get("retryAfterSeconds")),
+        retry_after=_pause(retry_after, mapping(told.get("details")).get("retryAfterSeconds")),
         continue_token=str(metadata.get("continue") or ""),
     )
 
@@ -77,7 +77,3 @@ def _pause(header: str | None, detail: object) -> float | None:
         if seconds >= 0:
             return min(seconds, _LONGEST_PAUSE)
     return None
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -19,8 +19,9 @@ from hami_plugins.vendors import volcano_releases
 from hami_plugins.vet import fit, queues
 from hami_plugins.vet.context import Context, where
 from hami_plugins.vet.findings import VetRule, VetSeverity, Violation
-from hami_plugins.vet.resources import ContainerView, PodView, Subject, mapping, whole
+from hami_plugins.vet.resources import ContainerView, PodView, Subject
 from hami_plugins.wire import objects
+from hami_plugins.wire.lenient import mapping, whole
 
 _MADE: Final = "podgroup-"
 """How the PodGroups begin that Volcano makes for pods outside its jobs."""

@@ -17,8 +17,9 @@ from hami_plugins.vet.context import Context, each_request, none_of, where
 from hami_plugins.vet.excerpts import excerpt
 from hami_plugins.vet.findings import RenameFix, VetRule, VetSeverity, Violation
 from hami_plugins.vet.queues import BEFORE_THE_GATE, GROUPS, JOB, QUEUE, count, group_named, named, replicas
-from hami_plugins.vet.resources import ContainerView, PodView, Subject, mapping, text, whole
+from hami_plugins.vet.resources import ContainerView, PodView, Subject
 from hami_plugins.wire.gang_keys import GROUP_KEY
+from hami_plugins.wire.lenient import mapping, text, whole
 
 _ALWAYS_THERE: Final = frozenset({DEFAULT_QUEUE, "root", ""})
 

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from hami_plugins.vendors.volcano_releases import DeviceAssigner, Version, version_of_image
-from hami_plugins.vet.resources import Subject, mapping, text
+from hami_plugins.vet.resources import Subject
 from hami_plugins.vet.settings import VetSettings
 from hami_plugins.wire.fields import Json
+from hami_plugins.wire.lenient import mapping, text
 
 SCHEDULER: Final = "vc-scheduler"
 """The image of Volcano's scheduler."""

@@ -18,10 +18,11 @@ from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors import volcano_releases
 from hami_plugins.vet.context import Context
 from hami_plugins.vet.findings import Check, VetRule, VetSeverity, Violation
-from hami_plugins.vet.resources import Subject, mapping, text
+from hami_plugins.vet.resources import Subject
 from hami_plugins.wire import handshake, objects, volcano
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.handshake import HandshakeState
+from hami_plugins.wire.lenient import mapping, text
 from hami_plugins.wire.node_devices import RegisteredDevice
 
 KUBELET: Final = "kubelet"

@@ -10,9 +10,10 @@ from hami_plugins.inputs.manifests import Path
 from hami_plugins.inputs.workloads.gangs import DEFAULT_QUEUE
 from hami_plugins.model.cluster import ClusterSnapshot, Queue
 from hami_plugins.queueing.queues import INQUEUE
-from hami_plugins.vet.resources import PodView, Subject, text, whole
+from hami_plugins.vet.resources import PodView, Subject
 from hami_plugins.wire import objects
 from hami_plugins.wire.gang_keys import COSCHEDULING_LABEL, GROUP_KEY, QUEUE_KEY
+from hami_plugins.wire.lenient import text, whole
 
 if TYPE_CHECKING:
     from hami_plugins.vet.context import Context

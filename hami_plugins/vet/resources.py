@@ -19,8 +19,8 @@ from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.wire import pods, quantity
 from hami_plugins.wire.fields import Json
+from hami_plugins.wire.lenient import items, mapping, text, texts
 
-_EMPTY: Final[Json] = {}
 _TEMPLATES: Final[Mapping[tuple[str, str], Path]] = {
     ("", "Pod"): (),
     ("", "PodTemplate"): ("template",),
@@ -163,26 +163,6 @@ def subject_of(document: Document, *, namespace: str) -> Subject:
     )
 
 
-def mapping(value: object) -> Json:
-    """The value if it is a mapping, else an empty one."""
-    return value if isinstance(value, dict) else _EMPTY
-
-
-def text(value: object) -> str:
-    """The value if it is text, else the empty text."""
-    return value if isinstance(value, str) else ""
-
-
-def texts(value: object) -> Mapping[str, str]:
-    """The members of a mapping that are text."""
-    return {key: each for key, each in mapping(value).items() if isinstance(each, str)}
-
-
-def whole(value: object) -> int | None:
-    """The value if it is a whole number, else ``None``."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
 class _Place(NamedTuple):
     """Where a template stands, what messages call it, and the scheduler that its owner hands down."""
 
@@ -198,7 +178,7 @@ def _templates(raw: Json, kind: tuple[str, str]) -> Iterator[_Place]:
     elif kind == _VOLCANO_JOB:
         spec = mapping(raw.get("spec"))
         scheduler = text(spec.get("schedulerName")) or VOLCANO
-        for at, task in enumerate(_items(spec.get("tasks"))):
+        for at, task in enumerate(items(spec.get("tasks"))):
             label = f"task {text(mapping(task).get('name')) or f'default{at}'}"
             yield _Place(("spec", "tasks", at, "template"), label, scheduler, ("spec", "schedulerName"))
     else:
@@ -211,8 +191,8 @@ def _pod_view(raw: Json, place: _Place, *, namespace: str, name: str) -> PodView
         if isinstance(step, str):
             template = mapping(template).get(step)
         else:
-            items = _items(template)
-            template = items[step] if step < len(items) else None
+            steps = items(template)
+            template = steps[step] if step < len(steps) else None
     metadata = mapping(mapping(template).get("metadata"))
     spec = mapping(mapping(template).get("spec"))
     in_spec = (*place.path, "spec")
@@ -263,14 +243,12 @@ class _Frame(NamedTuple):
 
 def _containers(spec: Json, path: Path, frame: _Frame) -> Iterator[ContainerView]:
     for key in ("initContainers", "containers"):
-        for at, raw in enumerate(_items(spec.get(key))):
+        for at, raw in enumerate(items(spec.get(key))):
             yield _container(mapping(raw), key, (*path, key, at), frame)
 
 
 def _container(body: Json, key: str, path: Path, frame: _Frame) -> ContainerView:
-    kind = ContainerKind.APP
-    if key == "initContainers":
-        kind = ContainerKind.SIDECAR if body.get("restartPolicy") == "Always" else ContainerKind.INIT
+    kind = pods.kind_of(text(body.get("restartPolicy")), init=key == "initContainers")
     resources = mapping(body.get("resources"))
     name = text(body.get("name")) or f"{key}[{path[-1]}]"
     limits = _read(amounts_of(resources, "limits", (*path, "resources", "limits")), frame)
@@ -338,12 +316,8 @@ def _quantity(value: object) -> Quantity | None:
 
 def _env(body: Json, path: Path) -> Mapping[str, tuple[str, Path]]:
     found: dict[str, tuple[str, Path]] = {}
-    for at, raw in enumerate(_items(body.get("env"))):
+    for at, raw in enumerate(items(body.get("env"))):
         name = text(mapping(raw).get("name"))
         if name:
             found[name] = (text(mapping(raw).get("value")), (*path, "env", at))
     return found
-
-
-def _items(value: object) -> list[object]:
-    return value if isinstance(value, list) else []

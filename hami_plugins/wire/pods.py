@@ -3,7 +3,7 @@
 Everything else in the object is ignored. Maps of texts are handed on as they are: do not change the object afterwards.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.wire import fields, neighbours, quantity
 from hami_plugins.wire.fields import Json
+from hami_plugins.wire.lenient import mapping, text, texts
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"})
@@ -65,6 +66,26 @@ def pod(raw: object, *, default_requests: bool = True) -> Pod:
     )
 
 
+def certain(raw: Json, uid: PodUid, containers_of: Callable[[Mapping[str, str]], tuple[Container, ...]]) -> Pod:
+    """What is certain of a pod that ``pod`` refuses: node, phase and texts, so that its devices do not count as free.
+
+    ``containers_of`` makes the containers from the annotations, which say what was allocated. What init containers hold
+    counts in addition then: which container is which is not known.
+    """
+    metadata, spec, status = (mapping(raw.get(name)) for name in ("metadata", "spec", "status"))
+    annotations = texts(metadata.get("annotations"))
+    node = text(spec.get("nodeName"))
+    return Pod(
+        namespace=text(metadata.get("namespace")),
+        name=text(metadata.get("name")),
+        uid=uid,
+        annotations=annotations,
+        containers=containers_of(annotations),
+        node=NodeName(node) if node else None,
+        phase=text(status.get("phase")) or "Pending",
+    )
+
+
 def _containers(spec: Json, name: str, place: str, *, default_requests: bool) -> list[Container]:
     return [
         _container(raw, f"{place}.{name}[{at}]", init=name == "initContainers", default_requests=default_requests)
@@ -74,10 +95,7 @@ def _containers(spec: Json, name: str, place: str, *, default_requests: bool) ->
 
 def _container(raw: object, place: str, *, init: bool, default_requests: bool) -> Container:
     body = fields.whole(raw, place)
-    kind = ContainerKind.APP
-    if init:
-        always = fields.text(body, "restartPolicy", place) == "Always"
-        kind = ContainerKind.SIDECAR if always else ContainerKind.INIT
+    kind = kind_of(fields.text(body, "restartPolicy", place) if init else "", init=init)
     resources = fields.member(body, "resources", place)
     limits: ResourceList = {}
     requests: ResourceList = {}
@@ -94,6 +112,13 @@ def _container(raw: object, place: str, *, init: bool, default_requests: bool) -
         env=_env(body, place) if "env" in body else _NO_NAMES,
         privileged=fields.flag(fields.member(body, "securityContext", place), "privileged", f"{place}.securityContext"),
     )
+
+
+def kind_of(restart_policy: str, *, init: bool) -> ContainerKind:
+    """What a container is, by the list that it is in: a sidecar is an init container that is always restarted."""
+    if not init:
+        return ContainerKind.APP
+    return ContainerKind.SIDECAR if restart_policy == "Always" else ContainerKind.INIT
 
 
 def _amounts(holder: Json, name: str, place: str) -> ResourceList:

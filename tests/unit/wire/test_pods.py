@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 
 from hami_plugins.errors import WireError
-from hami_plugins.model.pods import Pod, Requirement, Toleration
+from hami_plugins.model.pods import Container, Pod, Requirement, Toleration
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import ContainerKind
-from hami_plugins.wire import objects
+from hami_plugins.model.units import PodUid
+from hami_plugins.wire import objects, pods
 from tests.unit.wire import mutations
 
 FULL: dict[str, Any] = {
@@ -251,3 +252,21 @@ def replaced(document: Any, where: tuple[Any, ...], value: object) -> Any:
     inner = dict(document) if isinstance(document, dict) else list(document)
     inner[where[0]] = replaced(inner[where[0]], where[1:], value)
     return inner
+
+
+def test_of_a_pod_that_cannot_be_read_node_phase_and_allocation_are_certain() -> None:
+    broken = {
+        "metadata": {"namespace": "x", "name": "a", "annotations": {"ids": "c", "n": 1}, "labels": "none"},
+        "spec": {"nodeName": "n1", "containers": "none"},
+        "status": {"phase": "Running"},
+    }
+    found = pods.certain(broken, PodUid("u"), lambda texts: tuple(Container(name=each) for each in texts.values()))
+    assert (found.namespace, found.name, found.uid, found.node, found.phase) == ("x", "a", "u", "n1", "Running")
+    assert found.annotations == {"ids": "c"}
+    assert [each.name for each in found.containers] == ["c"]
+
+
+@pytest.mark.parametrize("broken", [{}, {"metadata": 1, "spec": [], "status": "x"}])
+def test_a_pod_without_anything_is_pending_and_on_no_node(broken: dict[str, object]) -> None:
+    found = pods.certain(broken, PodUid("u"), lambda _texts: ())
+    assert (found.namespace, found.node, found.phase) == ("", None, "Pending")

@@ -1,0 +1,37 @@
+"""Members of an object that may be anything: what can be read is read, and what cannot is as if it were not there.
+
+For those who look at what a person wrote, or at an object that must not be lost because one member of it is wrong.
+``fields`` is for all others: it refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+_NOTHING: Final[Mapping[str, Any]] = {}
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """The value if it is a mapping, else an empty one."""
+    return value if isinstance(value, Mapping) else _NOTHING
+
+
+def items(value: object) -> list[object]:
+    """The value if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def text(value: object) -> str:
+    """The value if it is text, else the empty text."""
+    return value if isinstance(value, str) else ""
+
+
+def texts(value: object) -> Mapping[str, str]:
+    """The members of a mapping that are text."""
+    return {key: each for key, each in mapping(value).items() if isinstance(each, str)}
+
+
+def whole(value: object) -> int | None:
+    """The value if it is a whole number, else ``None``."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
