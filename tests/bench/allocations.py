@@ -27,6 +27,7 @@ from hami_plugins.wire.node_devices import DEFAULT_MODE, RegisteredDevice
 from hami_plugins.wire.pages import load_page
 from hami_plugins.wire.pod_devices import AssignedDevice
 from hami_plugins.wire.volcano import encode_assignment, encode_register
+from tests import raw_objects
 from tests.bench.loading import pages
 from tests.bench.measuring import Figure, figure, timed
 from tests.bench.workload import CARDS, MODEL, as_the_server_shows, gpu_id, node_name, pod_uid
@@ -58,13 +59,9 @@ def node(number: int) -> Raw:
 
 def pod(number: int, memory: int, cores: int, kind: int = 1) -> Raw:
     """A pod that waits for a slice of one card."""
-    limits = {COUNT: "1", MEMORY: str(memory), CORES: str(cores)}
-    return {
-        "kind": "Pod",
-        "metadata": {"name": f"run-{number:06d}", "namespace": "default", "uid": pod_uid(kind, number)},
-        "spec": {"schedulerName": "volcano", "containers": [{"name": "main", "resources": {"limits": limits}}]},
-        "status": {"phase": "Pending"},
-    }
+    asks = raw_objects.container(limits={COUNT: "1", MEMORY: str(memory), CORES: str(cores)})
+    metadata = {"namespace": "default", "uid": pod_uid(kind, number)}
+    return raw_objects.pod(f"run-{number:06d}", asks, metadata=metadata, scheduler="volcano", phase="Pending")
 
 
 def running(number: int, memory: int, cores: int) -> Raw:

@@ -13,6 +13,7 @@ from hami_plugins.inputs import manifests, workloads
 from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.output import documents
 from hami_plugins.plan import Plan, Planner, Stage, submission
+from tests import raw_objects
 from tests.bench.allocations import COUNT, MEMORY, NODES, PODS, REGISTRY, node, running
 from tests.bench.measuring import Figure, figure, timed
 from tests.bench.workload import CARDS
@@ -80,13 +81,9 @@ def group(name: str, queue: str, phase: str, slots: int) -> Raw:
 
 def waiting(name: str) -> Raw:
     """The pod of a PodGroup, which asks for more cards than a node has."""
-    limits = {COUNT: str(CARDS + 1), MEMORY: "1000"}
-    return {
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "annotations": {"scheduling.k8s.io/group-name": name}},
-        "spec": {"schedulerName": "volcano", "containers": [{"name": "main", "resources": {"limits": limits}}]},
-        "status": {"phase": "Pending"},
-    }
+    asks = raw_objects.container(limits={COUNT: str(CARDS + 1), MEMORY: "1000"})
+    metadata = {"namespace": "default", "annotations": {"scheduling.k8s.io/group-name": name}}
+    return raw_objects.pod(name, asks, metadata=metadata, scheduler="volcano", phase="Pending")
 
 
 def job(number: int) -> Raw:

@@ -23,6 +23,7 @@ from neuron_topology.core.sets.families import Family
 from neuron_topology.core.sets.locality import Locality
 from neuron_topology.core.sets.tables import Tables, Topology
 from neuron_topology.core.vendor import SPEC
+from tests import raw_objects
 from tests.bench.measuring import Figure, figure, timed
 
 TRN1 = INSTANCE_TYPES["trn1.32xlarge"]
@@ -130,10 +131,7 @@ def _node() -> NodeObject:
 
 def _pod(devices: int) -> dict[str, object]:
     limits = {DEVICES: str(devices)}
-    return {
-        "metadata": {"name": "p", "namespace": "lab"},
-        "spec": {"containers": [{"name": "main", "resources": {"limits": limits, "requests": limits}}]},
-    }
+    return raw_objects.pod("p", raw_objects.container(limits=limits, requests=limits), metadata={"namespace": "lab"})
 
 
 def _in_use(state: NodeState, free: int) -> NodeState:

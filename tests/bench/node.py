@@ -177,7 +177,7 @@ def _offer() -> NodeOffer:
 def _bound(number: int) -> dict[str, Any]:
     raw = pod(f"pod-{number}", number % _CARDS)
     raw["metadata"] |= {"uid": f"00000000-0000-4000-8000-{number:012x}", "resourceVersion": "1"}
-    return {**raw, "apiVersion": "v1", "kind": "Pod", "status": {"phase": "Running"}}
+    return {**raw, "status": {"phase": "Running"}}
 
 
 def _entry(number: int) -> CheckpointEntry:

@@ -16,6 +16,7 @@ from hami_plugins.observe import logging
 from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
 from hami_plugins.sandbox.fleet import bare_node
 from hami_plugins.sandbox.kubelet import EmulatedKubelet, Times
+from tests import raw_objects
 from tests.bench.processes import serve
 
 NODE = "node-1"
@@ -37,31 +38,17 @@ def card_uuid(number: int) -> str:
 def pod(name: str, card: int) -> dict[str, Any]:
     """A pod of one container with a slice of that card, as Volcano binds it."""
     ids = f"{card_uuid(card)},NVIDIA,1000,0:"
-    return {
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "annotations": {
-                "volcano.sh/vgpu-ids-new": ids,
-                "volcano.sh/devices-to-allocate": ids,
-                "volcano.sh/vgpu-node": NODE,
-                "volcano.sh/vgpu-time": "1795246593",
-                "volcano.sh/bind-phase": "allocating",
-                "volcano.sh/bind-time": "1795246593",
-            },
-        },
-        "spec": {
-            "schedulerName": "volcano",
-            "nodeName": NODE,
-            "containers": [
-                {
-                    "name": "main",
-                    "image": "x",
-                    "resources": {"limits": {NUMBER: "1", "volcano.sh/vgpu-memory": "1000"}},
-                }
-            ],
-        },
+    annotations = {
+        "volcano.sh/vgpu-ids-new": ids,
+        "volcano.sh/devices-to-allocate": ids,
+        "volcano.sh/vgpu-node": NODE,
+        "volcano.sh/vgpu-time": "1795246593",
+        "volcano.sh/bind-phase": "allocating",
+        "volcano.sh/bind-time": "1795246593",
     }
+    main = raw_objects.container(limits={NUMBER: "1", "volcano.sh/vgpu-memory": "1000"}, image="x")
+    metadata = {"namespace": "default", "annotations": annotations}
+    return raw_objects.pod(name, main, metadata=metadata, scheduler="volcano", node=NODE)
 
 
 class Station:

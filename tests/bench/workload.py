@@ -10,6 +10,8 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+from tests import raw_objects
+
 Raw = dict[str, Any]
 
 MODEL = "NVIDIA H100 80GB HBM3"
@@ -97,13 +99,9 @@ def scheduled_pod(number: int, nodes: int, *, memory: int = 8192, cores: int = 1
 def request_pod(number: int, limits: dict[str, int] | None = None) -> Raw:
     """A pod to be placed; without limits the vGPU request that others were measured with."""
     asked = limits or {"nvidia.com/gpu": 1, "nvidia.com/gpucores": 30, "nvidia.com/gpumem": 3000}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": f"req-{number:06d}", "namespace": "default", "uid": pod_uid(2, number)},
-        "spec": {"schedulerName": "hami-scheduler", "containers": [_container(asked)]},
-        "status": {"phase": "Pending"},
-    }
+    metadata = {"namespace": "default", "uid": pod_uid(2, number)}
+    asks = _container(asked)
+    return raw_objects.pod(f"req-{number:06d}", asks, metadata=metadata, scheduler="hami-scheduler", phase="Pending")
 
 
 def _container(limits: dict[str, int]) -> Raw:

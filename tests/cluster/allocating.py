@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests import raw_objects
 from tests.cluster.api import Api, ApiError, Object
 from tests.cluster.kubernetes import RBAC, ControlPlane
 from tests.cluster.waiting import wait_until
@@ -65,10 +66,9 @@ class Site:
 
 def a_pod(name: str, annotations: Mapping[str, str] | None = None, labels: Any = None, **spec: Any) -> Object:
     """A pod that no scheduler of this cluster places."""
-    container = {"name": "main", "image": "none"}
-    metadata = {"name": name, "annotations": dict(annotations or {}), "labels": dict(labels or {})}
-    spec = {"containers": [container], "schedulerName": "none", "automountServiceAccountToken": False, **spec}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    metadata = {"annotations": dict(annotations or {}), "labels": dict(labels or {})}
+    usual = {"schedulerName": "none", "automountServiceAccountToken": False}
+    return raw_objects.pod(name, raw_objects.container(image="none"), metadata=metadata, **{**usual, **spec})
 
 
 def a_binding(name: str, annotations: Mapping[str, str] | None = None) -> Object:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import yaml
 
 from hami_plugins.web.certificates import Material, renewed, write
+from tests import raw_objects
 from tests.cluster.allocator import Front, Replica, command
 from tests.cluster.api import Object
 from tests.cluster.card_nodes import NODES, Pool
@@ -202,10 +203,8 @@ def register(*cards: Object) -> Mapping[str, str]:
 def a_pod(name: str, limits: Mapping[str, object], *, translated: bool = True, **more: Any) -> Object:
     """A pod that asks for cards, to be translated if anything."""
     labels = {**(OPT_IN if translated else {}), **more.pop("labels", {})}
-    amounts = {key: str(value) for key, value in limits.items()}
-    container = {"name": "main", "image": "i", "resources": {"limits": amounts}}
-    metadata = {"name": name, "labels": labels, "annotations": more.pop("annotations", {})}
+    asks = raw_objects.container(limits={key: str(value) for key, value in limits.items()}, image="i")
+    metadata = {"labels": labels, "annotations": more.pop("annotations", {})}
     # No kubelet ends it, so that it goes at once when it is deleted.
     usual = {"restartPolicy": "Never", "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 0}
-    spec = {"containers": [container], **usual, **more}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    return raw_objects.pod(name, asks, metadata=metadata, **{**usual, **more})

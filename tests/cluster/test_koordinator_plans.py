@@ -16,6 +16,7 @@ from hami_plugins.kube.client import connect
 from hami_plugins.plan import Planner, Stage
 from hami_plugins.vendors import builtin
 from hami_plugins.wire.koordinator import ALLOCATED_KEY, CORE, GPU, MEMORY, RATIO, SHARED
+from tests import raw_objects
 from tests.cluster.api import ApiError
 from tests.cluster.koordinator import SCHEDULER, Koordinator
 from tests.cluster.koordinator_adapter import ISOLATION, Adapter, CardNodes
@@ -47,16 +48,15 @@ def node(koordinator: Koordinator) -> Iterator[CardNodes]:
 
 
 def a_pod(name: str, limits: Mapping[str, str], nodes: CardNodes) -> dict[str, Any]:
-    container = {"name": "main", "image": "i", "resources": {"limits": dict(limits), "requests": dict(limits)}}
-    spec = {
-        "schedulerName": SCHEDULER,
-        "nodeSelector": {**nodes.selector, **ISOLATION},
-        "containers": [container],
-        "tolerations": [{"operator": "Exists"}],
-        "terminationGracePeriodSeconds": 0,
-    }
-    metadata = {"name": name, "labels": dict(ISOLATION)}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    return raw_objects.pod(
+        name,
+        raw_objects.container(limits=limits, requests=limits, image="i"),
+        metadata={"labels": dict(ISOLATION)},
+        scheduler=SCHEDULER,
+        nodeSelector={**nodes.selector, **ISOLATION},
+        tolerations=[{"operator": "Exists"}],
+        terminationGracePeriodSeconds=0,
+    )
 
 
 def _expected(words: str) -> str:

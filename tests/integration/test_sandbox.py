@@ -23,6 +23,7 @@ import urllib3
 import yaml
 
 from hami_plugins.cli import main
+from tests import raw_objects
 
 LONGEST: Final = 240.0
 """Seconds that anything may take on a machine that is kept busy by other tests; by itself it takes a few."""
@@ -100,9 +101,8 @@ def a_sandbox(scratch: Path, *arguments: str) -> Iterator[RunningSandbox]:
 
 
 def a_pod(name: str, limits: dict[str, int], scheduler: str = "default-scheduler") -> dict[str, Any]:
-    container = {"name": "main", "image": "x", "resources": {"limits": {each: str(n) for each, n in limits.items()}}}
-    spec = {"schedulerName": scheduler, "containers": [container]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+    amounts = {each: str(n) for each, n in limits.items()}
+    return raw_objects.pod(name, raw_objects.container(limits=amounts, image="x"), scheduler=scheduler)
 
 
 def test_pods_of_three_vendors_get_devices_and_nothing_is_left(tmp_path: Path, scratch: Path) -> None:

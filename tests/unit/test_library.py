@@ -11,6 +11,7 @@ from hami_plugins import api, examples
 from hami_plugins.errors import ManifestError
 from hami_plugins.inputs import fleets
 from hami_plugins.plan import Stage
+from tests import raw_objects
 
 POD = """
 apiVersion: v1
@@ -24,12 +25,9 @@ GIANT = POD.replace("20000", "200000")
 
 
 def raw_pod(memory: int) -> dict[str, object]:
-    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory)}
-    return {
-        "kind": "Pod",
-        "metadata": {"name": "one"},
-        "spec": {"containers": [{"name": "main", "resources": {"limits": limits}}]},
-    }
+    return raw_objects.pod(
+        "one", raw_objects.container(limits={"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory)})
+    )
 
 
 def test_every_name_of_the_surface_is_there() -> None:

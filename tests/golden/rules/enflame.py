@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 from hami_plugins.wire import drs
+from tests import raw_objects
 from tests.golden.rules import Answer, Case, Rule
 from tests.golden.rules.common import containers, registry
 
@@ -57,11 +58,9 @@ def _holders(case: Case, segment: str) -> list[dict[str, Any]]:
 
 
 def _pod(case: Case, text: str, number: int) -> dict[str, Any]:
-    return {
-        "metadata": {"name": f"slice-{number}", "namespace": "default", "annotations": {_LIST: text}},
-        "spec": {"nodeName": case["node"]["metadata"]["name"], "containers": [{"name": "main"}]},
-        "status": {"phase": "Running"},
-    }
+    metadata = {"namespace": "default", "annotations": {_LIST: text}}
+    node = case["node"]["metadata"]["name"]
+    return raw_objects.pod(f"slice-{number}", raw_objects.container(), metadata=metadata, node=node, phase="Running")
 
 
 RULES = (

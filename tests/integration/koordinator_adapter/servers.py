@@ -23,6 +23,7 @@ from koordinator_adapter.core import webhooks
 from koordinator_adapter.server.app import AdapterServer
 from koordinator_adapter.server.metrics import AdapterMetrics
 from koordinator_adapter.server.settings import AdapterSettings
+from tests import raw_objects
 from tests.integration.web.certificates import a_certificate
 from tests.waiting import PATIENCE, wait_for
 
@@ -51,9 +52,9 @@ def a_node(name: str, *cards: dict[str, Any], number: int = 2, **more: Any) -> d
 
 def a_pod(name: str, limits: dict[str, Any], **metadata: Any) -> dict[str, Any]:
     """A pod with one container."""
-    containers = [{"name": "main", "image": "i", "resources": {"limits": limits}}]
-    meta = {"name": name, "namespace": "default", **metadata}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": containers}}
+    return raw_objects.pod(
+        name, raw_objects.container(limits=limits, image="i"), metadata={"namespace": "default", **metadata}
+    )
 
 
 class Site:

@@ -17,6 +17,7 @@ from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
 from hami_plugins.sandbox.fleet import bare_node
 from hami_plugins.sandbox.kubelet import EmulatedKubelet, Times
 from hami_plugins.sandbox.volcano import EmulatedVolcano
+from tests import raw_objects
 from tests.contract.kubelet.plugin import ScriptedPlugin
 from tests.waiting import wait_for
 
@@ -66,15 +67,10 @@ def a_vgpu_node(name: str, cards: int = 2) -> Raw:
 
 def a_pod(name: str, *, memory: int = 2048, annotations: dict[str, str] | None = None) -> Raw:
     limits = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": str(memory), "volcano.sh/vgpu-cores": "25"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "annotations": annotations or {}},
-        "spec": {
-            "schedulerName": "volcano",
-            "containers": [{"name": "c", "image": "i", "resources": {"limits": limits}}],
-        },
-    }
+    metadata = {"namespace": "default", "annotations": annotations or {}}
+    return raw_objects.pod(
+        name, raw_objects.container("c", limits=limits, image="i"), metadata=metadata, scheduler="volcano"
+    )
 
 
 def a_job(name: str, replicas: int, memory: int) -> Raw:

@@ -15,6 +15,7 @@ from hami_plugins.kube.client import KubeClient, connect_to
 from hami_plugins.node.kubelet import checkpoint
 from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
 from hami_plugins.sandbox.kubelet import EmulatedKubelet, Times
+from tests import raw_objects
 from tests.waiting import wait_for
 from volcano_vgpu.agent import config
 from volcano_vgpu.agent.app import Agent
@@ -47,15 +48,8 @@ def pod(name: str, *containers: Mapping[str, Any], ids: str | None, node: str = 
             "volcano.sh/bind-phase": "allocating",
             "volcano.sh/bind-time": "1795246593",
         }
-    return {
-        "metadata": {"name": name, "namespace": "default", "annotations": annotations},
-        "spec": {
-            "schedulerName": "volcano",
-            "nodeName": node,
-            "containers": list(containers),
-            **more,
-        },
-    }
+    metadata = {"namespace": "default", "annotations": annotations}
+    return raw_objects.pod(name, *containers, metadata=metadata, scheduler="volcano", node=node, **more)
 
 
 @dataclass(kw_only=True)

@@ -8,6 +8,7 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.model.units import NodeName
 from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.wire import objects
+from tests import raw_objects
 
 Raw = dict[str, Any]
 
@@ -39,18 +40,9 @@ def a_pod(
     **spec: Any,
 ) -> Raw:
     """A pod that asks for 10,000 MiB of one card."""
-    limits = {"volcano.sh/vgpu-number": str(count), "volcano.sh/vgpu-memory": str(memory)}
-    return {
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "team",
-            "uid": uid or f"uid-{name}",
-            "annotations": dict(annotations or {}),
-        },
-        "spec": {"schedulerName": "volcano", "containers": [{"name": "main", "resources": {"limits": limits}}], **spec},
-        "status": {"phase": "Pending"},
-    }
+    asks = raw_objects.container(limits={"volcano.sh/vgpu-number": str(count), "volcano.sh/vgpu-memory": str(memory)})
+    metadata = {"namespace": "team", "uid": uid or f"uid-{name}", "annotations": dict(annotations or {})}
+    return raw_objects.pod(name, asks, metadata=metadata, phase="Pending", **{"schedulerName": "volcano", **spec})
 
 
 def bound(raw: Raw, node: str, ids: str | None = None, phase: str = "Running") -> Raw:

@@ -8,6 +8,7 @@ import yaml
 
 from neuron_topology.core.names import CORES, DEVICES, INSTANCE_LABEL
 from neuron_topology.core.nodes import FAMILY_LABEL
+from tests import raw_objects
 
 
 def a_node(name: str, *, family: str = "aws", annotations: dict[str, str] | None = None) -> dict[str, object]:
@@ -31,16 +32,9 @@ def a_node(name: str, *, family: str = "aws", annotations: dict[str, str] | None
 def a_pod(name: str, node: str = "", ids: str = "", **limits: int | str) -> dict[str, object]:
     listed = ids and {"hami.io/aws-neuron-devices-allocated": ids}
     resources = {key.replace("_", "/").replace("aws/", "aws.amazon.com/"): value for key, value in limits.items()}
-    spec: dict[str, object] = {
-        "containers": [{"name": "main", "image": "i", "resources": {"limits": resources, "requests": resources}}]
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "lab", "uid": name, "annotations": listed or {}},
-        "spec": spec | ({"nodeName": node} if node else {}),
-        "status": {"phase": "Running" if node else "Pending"},
-    }
+    main = raw_objects.container(limits=resources, requests=resources, image="i")
+    metadata = {"namespace": "lab", "uid": name, "annotations": listed or {}}
+    return raw_objects.pod(name, main, metadata=metadata, node=node, phase="Running" if node else "Pending")
 
 
 def written(path: Path, *objects: dict[str, object]) -> Path:

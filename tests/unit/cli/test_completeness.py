@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from hami_plugins.inputs import fleets
+from tests import raw_objects
 from tests.schema import published
 from tests.unit.cli.conftest import FITS, Type
 
@@ -30,9 +31,8 @@ VOLCANO_POD["spec"] = {
 
 
 def running(namespace: str, name: str = "r", **annotations: str) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": namespace, "annotations": annotations}
-    spec = {"nodeName": "t4x1-0", "containers": [{"name": "main"}]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
+    metadata = {"namespace": namespace, "annotations": annotations}
+    return raw_objects.pod(name, raw_objects.container(), metadata=metadata, node="t4x1-0", phase="Running")
 
 
 @pytest.fixture

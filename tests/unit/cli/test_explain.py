@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hami_plugins.inputs import fleets
+from tests import raw_objects
 from tests.schema import ADAPTER
 from tests.unit.cli.conftest import Type
 from tests.unit.plan.test_blockers import STUCK, member
@@ -19,13 +20,8 @@ ALLOCATED = "hami.io/vgpu-devices-allocated"
 
 def a_pod(name: str, memory: int, *, namespace: str = "default", **metadata: Any) -> dict[str, Any]:
     """A pod that asks for a part of a GPU."""
-    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory)}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace, **metadata},
-        "spec": {"containers": [{"name": "main", "resources": {"limits": limits}}]},
-    }
+    asks = raw_objects.container(limits={"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory)})
+    return raw_objects.pod(name, asks, metadata={"namespace": namespace, **metadata})
 
 
 @pytest.fixture

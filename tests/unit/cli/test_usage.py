@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hami_plugins.inputs import fleets
+from tests import raw_objects
 from tests.schema import ADAPTER
 from tests.unit.cli.conftest import FITS, Type
 
@@ -17,13 +18,8 @@ GIB = 1 << 30
 
 
 def a_pod(name: str, memory: int, **metadata: Any) -> dict[str, Any]:
-    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory)}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", **metadata},
-        "spec": {"containers": [{"name": "main", "resources": {"limits": limits}}]},
-    }
+    asks = raw_objects.container(limits={"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory)})
+    return raw_objects.pod(name, asks, metadata={"namespace": "default", **metadata})
 
 
 @pytest.fixture

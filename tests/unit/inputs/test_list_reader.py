@@ -10,7 +10,7 @@ from hami_plugins.inputs.list_reader import ListingReader, snapshot_of
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.quantity import NANO
 from hami_plugins.vendors import koordinator
-from tests import acme
+from tests import acme, raw_objects
 from tests.machines import MACHINES, plain
 
 REGISTRY = Registry([acme.SPEC])
@@ -26,18 +26,9 @@ def a_node(name: str = "n0") -> Raw:
 def a_pod(
     name: str = "p0", *, node: str | None = "n0", allocation: str = "n0-acme-0,Acme,100,5:;", **metadata: Any
 ) -> Raw:
-    return {
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "team",
-            "uid": f"u-{name}",
-            "annotations": {KEY: allocation},
-            **metadata,
-        },
-        "spec": {"containers": [{"name": "main"}], **({"nodeName": node} if node else {})},
-        "status": {"phase": "Running" if node else "Pending"},
-    }
+    about = {"namespace": "team", "uid": f"u-{name}", "annotations": {KEY: allocation}, **metadata}
+    phase = "Running" if node else "Pending"
+    return raw_objects.pod(name, raw_objects.container(), metadata=about, node=node or "", phase=phase)
 
 
 def a_quota(name: str, **hard: int) -> Raw:

@@ -21,6 +21,7 @@ from hami_plugins.model.decisions import Placed
 from hami_plugins.plan import Plan, Planner, PlanUnit
 from hami_plugins.vendors import builtin
 from hami_plugins.wire import objects
+from tests import raw_objects
 
 REGISTRY = builtin()
 SHAPES = ("t4x1", "l40sx4", "310px4", "mlu370x8", "dcu-z100x4", "inf2.48xlarge", "h100x8-mig")
@@ -42,17 +43,17 @@ NAMES = st.from_regex(r"[a-z]([a-z0-9]{0,6}|[a-z0-9-]{0,10}[a-z0-9])", fullmatch
 
 def a_raw_pod(name: str, asks: Mapping[str, str], *, namespace: str = "default", **spec: Any) -> dict[str, Any]:
     """A pod as the API server shows it."""
-    container = {
-        "name": "secret-container",
-        "image": "registry.secret.example/app:1",
-        "env": [{"name": "TOKEN", "value": "hunter2"}],
-        "resources": {"limits": dict(asks), "requests": dict(asks)},
-    }
+    container = raw_objects.container(
+        "secret-container",
+        limits=asks,
+        requests=asks,
+        image="registry.secret.example/app:1",
+        env=[{"name": "TOKEN", "value": "hunter2"}],
+    )
     labels = {"app": f"secret-app-{len(name) % 2}"}
-    metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "labels": labels}
-    scheduler = {"schedulerName": "koord-scheduler"} if "koordinator.sh/gpu.shared" in asks else {}
-    spec = {"containers": [container], **scheduler, **spec}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    metadata = {"namespace": namespace, "uid": f"uid-{name}", "labels": labels}
+    scheduler = "koord-scheduler" if "koordinator.sh/gpu.shared" in asks else ""
+    return raw_objects.pod(name, container, metadata=metadata, scheduler=scheduler, **spec)
 
 
 def published(name: str) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from hami_plugins.inputs.workloads import Submission, Workload
 from hami_plugins.model.cluster import PodGroup
 from hami_plugins.model.quantity import NANO
 from hami_plugins.wire import objects
+from tests import raw_objects
 from tests.unit.wire import mutations
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -34,8 +35,7 @@ def a_document(
 
 
 def a_pod(name: str = "p", *, spec: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
-    body = {"containers": [CONTAINER], **(spec or {})}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata}, "spec": body}
+    return raw_objects.pod(name, CONTAINER, metadata=metadata, **(spec or {}))
 
 
 def a_vcjob(*tasks: dict[str, Any], metadata: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:

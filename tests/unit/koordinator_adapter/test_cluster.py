@@ -16,6 +16,7 @@ from koordinator_adapter.core import injection
 from koordinator_adapter.core.translation.model import TranslationFinding
 from koordinator_adapter.core.translation.vocabulary import HAMI_CORE, ISOLATION
 from koordinator_adapter.server.cluster import WatchedCluster
+from tests import raw_objects
 from tests.unit.koordinator_adapter.devices.nodes import a_node, card, published
 
 N = NodeName("n")
@@ -37,9 +38,8 @@ class Seen:
 
 
 def a_pod(record: str = RECORD, *, phase: str = "Running", node: str = "n", **labels: str) -> dict[str, Any]:
-    metadata = {"name": "p", "namespace": "d", "labels": labels, "annotations": {ALLOCATED_KEY: record}}
-    spec = {"nodeName": node, "containers": [{"name": "c"}]}
-    return {"metadata": metadata, "spec": spec, "status": {"phase": phase}}
+    metadata = {"namespace": "d", "labels": labels, "annotations": {ALLOCATED_KEY: record}}
+    return raw_objects.pod("p", raw_objects.container("c"), metadata=metadata, node=node, phase=phase)
 
 
 def koordlet(*gates: str) -> dict[str, Any]:

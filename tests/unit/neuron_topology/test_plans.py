@@ -14,6 +14,7 @@ from hami_plugins.wire.gang_keys import GROUP_KEY
 from neuron_topology.core.capacity_block_end import DURATION_KEY, END_KEY
 from neuron_topology.core.nodes import HEALTH_KEY
 from neuron_topology.core.vendor import SPEC
+from tests import raw_objects
 from tests.unit.neuron_topology.hypernodes.nodes import an_idle_node
 from tests.unit.neuron_topology.jobs.submitted import NEURON, a_container, a_job, a_task
 
@@ -32,9 +33,10 @@ def a_pod(name: str = "p", *, job: str = "", **annotations: str) -> dict[str, An
     notes = {key.replace("_", "-"): value for key, value in annotations.items()}
     written = {f"hami-plugins.io/{key}": value for key, value in notes.items()} | ({GROUP_KEY: job} if job else {})
     amounts = {NEURON: "4"}
-    containers = [{"name": "c", "image": "i", "resources": {"limits": amounts, "requests": amounts}}]
-    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", "annotations": written}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}}
+    metadata = {"namespace": "default", "uid": f"uid-{name}", "annotations": written}
+    return raw_objects.pod(
+        name, raw_objects.container("c", limits=amounts, requests=amounts, image="i"), metadata=metadata
+    )
 
 
 def planned(workload: dict[str, Any], *cluster: dict[str, Any], now: float = END - 7200) -> tuple[Plan, Planner]:

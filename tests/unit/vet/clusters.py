@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+from tests import raw_objects
+
 
 def nvidia(name: str, annotations: dict[str, str]) -> dict[str, Any]:
     """A node with two A10 cards of 16 GiB."""
@@ -41,18 +43,10 @@ DCU = "hami.io/node-dcu-register"
 VGPU = "volcano.sh/node-vgpu-register"
 
 
-def member(name: str, group: str, **spec: str) -> dict[str, Any]:
+def member(name: str, group: str, **spec: Any) -> dict[str, Any]:
     """A pod of a gang, placed or waiting."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "annotations": {"scheduling.k8s.io/group-name": group},
-        },
-        "spec": {"schedulerName": "volcano", "containers": [{"name": "main"}], **spec},
-    }
+    metadata = {"namespace": "default", "annotations": {"scheduling.k8s.io/group-name": group}}
+    return raw_objects.pod(name, raw_objects.container(), metadata=metadata, scheduler="volcano", **spec)
 
 
 def waiting(name: str, group: str, memory: int) -> dict[str, Any]:

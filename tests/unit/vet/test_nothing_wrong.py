@@ -15,6 +15,7 @@ from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.vendors import builtin
 from hami_plugins.vet import cluster_objects
 from hami_plugins.vet.cluster_objects import ClusterObjects
+from tests import raw_objects
 from tests.golden import cases
 
 SCENARIOS = Path(__file__).parents[2] / "golden" / "scenarios"
@@ -54,16 +55,8 @@ def manifest(case: cases.Case) -> str:
 
 
 def a_pod(at: int, containers: list[dict[str, Any]], case: cases.Case) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": f"pod-{at}", "annotations": case.given.get("annotations") or {}},
-        "spec": {
-            "containers": [
-                {"name": f"container-{number}", "resources": resources} for number, resources in enumerate(containers)
-            ]
-        },
-    }
+    asking = [raw_objects.container(f"container-{number}", **each) for number, each in enumerate(containers)]
+    return raw_objects.pod(f"pod-{at}", *asking, metadata={"annotations": case.given.get("annotations") or {}})
 
 
 @cases.each("hami-vendors/examples.yaml")

@@ -10,6 +10,7 @@ from hami_plugins.model.units import DeviceId, MiB, NodeName, PodUid
 from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.wire import volcano
 from hami_plugins.wire.node_devices import RegisteredDevice
+from tests import raw_objects
 from volcano_vgpu.core.allocations import AllocationLookup
 from volcano_vgpu.core.model import MigInstance, NodeInventory, PhysicalDevice, SlotId
 from volcano_vgpu.core.shares import NodeOffer
@@ -46,24 +47,11 @@ def pod(
     given = list(containers) or [container("main", count=1)]
     written = {} if ids is None else {IDS: ids, LEFT: ids, "volcano.sh/vgpu-node": allocated_for}
     written |= {f"volcano.sh/{key.replace('_', '-')}": text for key, text in annotations.items()}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "team",
-            "uid": uid or f"uid-{name}",
-            "resourceVersion": "1",
-            "annotations": written,
-        },
-        "spec": {
-            "nodeName": node,
-            "schedulerName": scheduler,
-            "initContainers": list(init),
-            "containers": _requesting(given, "GPU-a,NVIDIA,2000,30:" if ids is None else ids),
-        },
-        "status": {"phase": phase},
-    }
+    metadata = {"namespace": "team", "uid": uid or f"uid-{name}", "resourceVersion": "1", "annotations": written}
+    asking = _requesting(given, "GPU-a,NVIDIA,2000,30:" if ids is None else ids)
+    return raw_objects.pod(
+        name, *asking, metadata=metadata, node=node, scheduler=scheduler, phase=phase, initContainers=list(init)
+    )
 
 
 def _requesting(containers: list[dict[str, Any]], ids: str) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from hami_plugins.model.devices import Device, DeviceUsage
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName, PodUid
 from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.wire.pod_devices import AssignedDevice
+from tests import raw_objects
 from tests.unit.volcano_vgpu.cards import card, inventory, settings, sick, uuid
 from volcano_vgpu.agent.containers import DirectoryTotals
 from volcano_vgpu.agent.devices import CurrentView
@@ -32,21 +33,10 @@ def sight() -> CurrentView:
 
 
 def pod(name: str, ids: str) -> dict[str, Any]:
-    limits = {"volcano.sh/vgpu-number": "1"}
-    return {
-        "metadata": {
-            "namespace": "default",
-            "name": name,
-            "uid": f"uid-{name}",
-            "annotations": {"volcano.sh/vgpu-ids-new": ids, "volcano.sh/vgpu-node": "n1"},
-        },
-        "spec": {
-            "nodeName": "n1",
-            "schedulerName": "volcano",
-            "containers": [{"name": "main", "resources": {"limits": limits}}],
-        },
-        "status": {"phase": "Running"},
-    }
+    annotations = {"volcano.sh/vgpu-ids-new": ids, "volcano.sh/vgpu-node": "n1"}
+    metadata = {"namespace": "default", "uid": f"uid-{name}", "annotations": annotations}
+    asks = raw_objects.container(limits={"volcano.sh/vgpu-number": "1"})
+    return raw_objects.pod(name, asks, metadata=metadata, node="n1", scheduler="volcano", phase="Running")
 
 
 def exposed(**changes: Any) -> Mapping[str, float]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests import raw_objects
 from tests.unit.volcano_vgpu.cards import uuid
 from volcano_vgpu.agent import competing_plugins
 from volcano_vgpu.agent.competing_plugins import CompetingPlugin, NodeEnvironment
@@ -18,11 +19,10 @@ def node(**allocatable: str) -> dict[str, Any]:
 
 
 def pod(name: str, image: str, *, path: str = DIRECTORY, uid: str = "u", **facts: Any) -> dict[str, Any]:
-    return {
-        "metadata": {"namespace": "kube-system", "name": name, "uid": uid, **facts.get("metadata", {})},
-        "spec": {"containers": [{"image": image}], "volumes": [{"hostPath": {"path": path}}, {"emptyDir": {}}]},
-        "status": {"phase": facts.get("phase", "Running")},
-    }
+    metadata = {"namespace": "kube-system", "uid": uid, **facts.get("metadata", {})}
+    volumes = [{"hostPath": {"path": path}}, {"emptyDir": {}}]
+    phase = facts.get("phase", "Running")
+    return raw_objects.pod(name, {"image": image}, metadata=metadata, phase=phase, volumes=volumes)
 
 
 EXISTING = pod("volcano-device-plugin-x7k2p", "projecthami/volcano-vgpu-device-plugin:v1.12.0")

@@ -22,6 +22,7 @@ from hami_plugins.sandbox.fleet import bare_node
 from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.web.tls import Tls
 from hami_plugins.wire.fields import Json
+from tests import raw_objects
 from tests.integration.web.certificates import a_certificate
 from tests.unit.volcano_vgpu.allocation.cluster import task
 from tests.waiting import PATIENCE, wait_for
@@ -50,16 +51,9 @@ def a_node(name: str, *, cards: int = 2, memory: int = 40_960) -> dict[str, Any]
 
 def a_pod(name: str, *, memory: int = 10_000, node: str = "", ids: str = "") -> dict[str, Any]:
     """A pod that asks for a slice of one card; with ``node`` it is bound there, with ``ids`` with that allocation."""
-    limits = {NUMBER: "1", MEMORY: str(memory)}
-    spec: dict[str, Any] = {
-        "schedulerName": "volcano",
-        "containers": [{"name": "main", "image": "i", "resources": {"limits": limits}}],
-    }
-    if node:
-        spec["nodeName"] = node
-    annotations = {IDS: ids, NODE: node} if ids else {}
-    metadata = {"name": name, "namespace": "default", "annotations": annotations}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    asks = raw_objects.container(limits={NUMBER: "1", MEMORY: str(memory)}, image="i")
+    metadata = {"namespace": "default", "annotations": {IDS: ids, NODE: node} if ids else {}}
+    return raw_objects.pod(name, asks, metadata=metadata, scheduler="volcano", node=node)
 
 
 class Client:

@@ -7,6 +7,7 @@ from typing import Any
 
 from koordinator_adapter.commands.doctor_evidence import Reader
 from koordinator_adapter.core.doctor.diagnosis import Diagnosis, diagnosed
+from tests import raw_objects
 
 Raw = dict[str, Any]
 
@@ -62,25 +63,17 @@ def a_program(kind: str, name: str, *args: str, image: str = "") -> Raw:
 
 def a_pod(name: str = "half", *, node: str | None = "gpu-1", **changes: Any) -> Raw:
     record = '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-memory":"12Gi"},"id":"GPU-0"}]}'
-    spec = {
-        "schedulerName": "koord-scheduler",
-        "nodeSelector": {ISOLATION: "HAMi-core"},
-        "containers": [{"name": "c", "image": "app", "resources": {"limits": SHARE, "requests": SHARE}}],
-        **({"nodeName": node} if node else {}),
+    metadata = {
+        "namespace": "ml",
+        "uid": f"uid-{name}",
+        "labels": {ISOLATION: "HAMi-core", "pod-template-hash": "6d4b9"},
+        "annotations": {RECORD: record} if node else {},
+        "ownerReferences": [{"kind": "ReplicaSet", "name": "serving-6d4b9"}],
     }
-    return {
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "ml",
-            "uid": f"uid-{name}",
-            "labels": {ISOLATION: "HAMi-core", "pod-template-hash": "6d4b9"},
-            "annotations": {RECORD: record} if node else {},
-            "ownerReferences": [{"kind": "ReplicaSet", "name": "serving-6d4b9"}],
-        },
-        "spec": {**spec, **changes},
-        "status": {"phase": "Running" if node else "Pending"},
-    }
+    main = raw_objects.container("c", limits=SHARE, requests=SHARE, image="app")
+    usual = {"schedulerName": "koord-scheduler", "nodeSelector": {ISOLATION: "HAMi-core"}}
+    phase = "Running" if node else "Pending"
+    return raw_objects.pod(name, main, metadata=metadata, node=node or "", phase=phase, **{**usual, **changes})
 
 
 def healthy() -> dict[str, Raw]:

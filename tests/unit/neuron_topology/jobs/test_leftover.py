@@ -6,6 +6,7 @@ from typing import Any
 
 from neuron_topology.core.jobs.leftover import Leftover
 from neuron_topology.core.jobs.node_capacity import HostCapacity
+from tests import raw_objects
 
 GIB = 1 << 30
 TRN1 = "trn1.2xlarge"
@@ -22,13 +23,9 @@ def a_node(name: str, cpu: str = "8", memory: str = "30Gi", kind: str = TRN1) ->
 
 def a_pod(node: str, cpu: str, memory: str, owner: str = "DaemonSet", phase: str = "Running") -> dict[str, Any]:
     """A pod of a controller."""
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu, "memory": memory}}}
-    return {
-        "kind": "Pod",
-        "metadata": {"name": "p", "namespace": "n", "ownerReferences": [{"kind": owner}] if owner else None},
-        "spec": {"nodeName": node, "containers": [container]},
-        "status": {"phase": phase},
-    }
+    metadata = {"namespace": "n", "ownerReferences": [{"kind": owner}] if owner else None}
+    main = raw_objects.container("c", requests={"cpu": cpu, "memory": memory}, image="i")
+    return raw_objects.pod("p", main, metadata=metadata, node=node, phase=phase)
 
 
 def rooms(*raws: Any) -> Any:

@@ -22,6 +22,7 @@ from neuron_topology.core.hardware.instances import INSTANCE_TYPES
 from neuron_topology.core.names import CORES, DEVICES, INSTANCE_LABEL
 from neuron_topology.core.nodes import FAMILY_LABEL
 from neuron_topology.server.settings import NeuronAllocatorSettings
+from tests import raw_objects
 
 TRN1 = "trn1.32xlarge"
 NOW_NS = 1_790_000_000_000_000_000
@@ -62,14 +63,9 @@ def a_pod(
 ) -> dict[str, Any]:
     """A pod that asks for whole devices, or for ``cores``; with ``node`` it is bound there."""
     limits = {CORES: str(cores)} if cores else {DEVICES: str(devices)}
-    spec: dict[str, Any] = {
-        "schedulerName": scheduler,
-        "containers": [{"name": "main", "image": "i", "resources": {"limits": limits, "requests": limits}}],
-    }
-    if node:
-        spec["nodeName"] = node
-    metadata = {"name": name, "namespace": "x", "uid": f"uid-{name}", "annotations": dict(annotations or {})}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
+    main = raw_objects.container(limits=limits, requests=limits, image="i")
+    metadata = {"namespace": "x", "uid": f"uid-{name}", "annotations": dict(annotations or {})}
+    return raw_objects.pod(name, main, metadata=metadata, node=node, scheduler=scheduler, phase="Pending")
 
 
 def task(pod: Json, node: str = "") -> dict[str, Any]:

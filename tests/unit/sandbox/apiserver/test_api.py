@@ -10,6 +10,7 @@ import pytest
 from hami_plugins.errors import ConfigError
 from hami_plugins.sandbox.apiserver.kinds import PODS, ResourceKinds, custom, declared
 from hami_plugins.sandbox.apiserver.watches import MAX_WAITING
+from tests import raw_objects
 from tests.unit.sandbox.apiserver.serving import MERGE, Object, Server, events
 
 PODS_PATH = "/api/v1/namespaces/default/pods"
@@ -23,7 +24,7 @@ def server() -> Server:
 
 
 def pod(name: str, **spec: Any) -> Object:
-    return {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i:1"}], **spec}}
+    return raw_objects.pod(name, raw_objects.container("c", image="i:1"), **spec)
 
 
 def bind(server: Server, name: str, **binding: Any) -> int:

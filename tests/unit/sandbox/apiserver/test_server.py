@@ -11,6 +11,7 @@ from hami_plugins.sandbox.apiserver import KOORDINATOR, VOLCANO, ApiServer
 from hami_plugins.sandbox.apiserver.answers import ApiError
 from hami_plugins.sandbox.apiserver.server import ApiServerError
 from hami_plugins.sandbox.fleet import bare_node, put_fleet
+from tests import raw_objects
 
 
 @pytest.fixture
@@ -19,13 +20,7 @@ def server() -> ApiServer:
 
 
 def a_pod(**status: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "p"},
-        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]},
-        "status": status,
-    }
+    return {**raw_objects.pod("p", raw_objects.container("c", image="i"), node="n"), "status": status}
 
 
 def test_an_object_is_put_with_its_status_and_replaced_as_a_whole(server: ApiServer) -> None:

@@ -19,6 +19,7 @@ from hami_plugins.model.units import NodeName
 from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.wire.admission_review import AdmissionRequest
 from hami_plugins.wire.fields import Json
+from tests import raw_objects
 from volcano_vgpu.core.allocator.mode import AllocatorMode
 from volcano_vgpu.core.allocator.product import METRICS, product_of
 
@@ -42,19 +43,9 @@ def a_pod(
     """
     first = re.search(r",NVIDIA,(\d+),(\d+):", ids)
     amounts = dict(zip((MEMORY, CORES), first.groups(), strict=True)) if first else {MEMORY: str(memory)}
-    asked = dict(limits or {NUMBER: "1", **amounts})
-    annotations = {IDS: ids, NODE: node} if ids else {}
-    spec: dict[str, Any] = {
-        "schedulerName": "volcano",
-        "containers": [{"name": "main", "resources": {"limits": asked}}],
-    }
-    if node:
-        spec["nodeName"] = node
-    return {
-        "metadata": {"name": name, "namespace": "x", "uid": f"uid-{name}", "annotations": annotations},
-        "spec": spec,
-        "status": {"phase": "Pending"},
-    }
+    asks = raw_objects.container(limits=dict(limits or {NUMBER: "1", **amounts}))
+    metadata = {"namespace": "x", "uid": f"uid-{name}", "annotations": {IDS: ids, NODE: node} if ids else {}}
+    return raw_objects.pod(name, asks, metadata=metadata, node=node, scheduler="volcano", phase="Pending")
 
 
 class Cluster:

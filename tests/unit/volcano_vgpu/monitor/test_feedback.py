@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests import raw_objects
 from volcano_vgpu.core.monitor.feedback import Fields, Standing, other_monitor, released, tick
 
 A, B = "GPU-a", "GPU-b"
@@ -113,11 +114,9 @@ def test_the_order_of_containers_decides_nothing(found: list[Standing], luck: An
 
 
 def pod(container: dict[str, Any], phase: str = "Running") -> dict[str, Any]:
-    return {
-        "metadata": {"namespace": "kube-system", "name": "plugin"},
-        "spec": {"containers": [{"name": "main"}, container]},
-        "status": {"phase": phase},
-    }
+    return raw_objects.pod(
+        "plugin", raw_objects.container(), container, metadata={"namespace": "kube-system"}, phase=phase
+    )
 
 
 @pytest.mark.parametrize(

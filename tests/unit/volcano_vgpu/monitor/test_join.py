@@ -14,6 +14,7 @@ from hami_plugins.wire import documents, shared_region, usage
 from hami_plugins.wire.pod_devices import AssignedDevice
 from hami_plugins.wire.shared_region import Header, NotReady, Tail, UnreadableReason, UnreadableRegion
 from hami_plugins.wire.usage import CardUsage, ContainerUsage, MemoryUse, NodeUsage, ReadStatus, UsageDoubt
+from tests import raw_objects
 from tests.shared_regions import GIB, LAST_KERNEL, Booked, Made, Slot, uuid
 from volcano_vgpu.core.monitor.join import Known, usage_of
 from volcano_vgpu.core.monitor.regions import ContainerRegion, Content, Presence, Region
@@ -35,7 +36,7 @@ def region(*slots: Slot, unsettled: Sequence[int] = (), **made: Any) -> Region:
 
 
 def pod(name: str = "p", uid: str = "u1", phase: str = "Running") -> dict[str, Any]:
-    return {"metadata": {"namespace": "ml", "name": name, "uid": uid}, "status": {"phase": phase}}
+    return raw_objects.pod(name, metadata={"namespace": "ml", "uid": uid}, phase=phase)
 
 
 def allocated(card: DeviceId = A, memory: int = 20 * 1024, cores: int = 50) -> AssignedDevice:
