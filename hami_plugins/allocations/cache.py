@@ -19,6 +19,7 @@ from hami_plugins.engine.apply import record_with
 from hami_plugins.engine.decide import Decider, DecisionRequest, PodDemand, allocated
 from hami_plugins.engine.holdings import flaws_of
 from hami_plugins.engine.intake import PodInfo
+from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.shortfall import WhyNot, why_not
 from hami_plugins.model.decisions import FilterReason, Refusal
 from hami_plugins.model.nodes import NodeEntry, NodeState
@@ -76,10 +77,7 @@ class AllocationCache(CacheState):
 
     def why_not(self, node: NodeName, intake: PodInfo, refusal: Refusal) -> WhyNot | None:
         """The numbers behind a node's refusal: asked, largest free, total; ``None`` where cards are not the reason."""
-        entry = self.entry_without(node, intake.pod.uid)
-        if entry is None or not isinstance(refusal, NoFit):
-            return None
-        return why_not(DecisionRequest(_devices_only(intake), intake.policy), [(entry, refusal)], self._registry)
+        return shortage(self.entry_without(node, intake.pod.uid), intake, refusal, self._registry)
 
     def reserve(
         self, node: NodeName, intake: PodInfo, now: float, *, preferred: PodDemand | None = None, job: str = ""
@@ -250,6 +248,13 @@ class AllocationCache(CacheState):
             return None
         record = next(record for record in entry.pods if record.uid == uid)
         return None if flaws_of(record, entry) else assumed
+
+
+def shortage(entry: NodeEntry | None, intake: PodInfo, refusal: Refusal, registry: Registry) -> WhyNot | None:
+    """The numbers behind the refusal of a node; ``None`` where its devices are not the reason."""
+    if entry is None or not isinstance(refusal, NoFit):
+        return None
+    return why_not(DecisionRequest(_devices_only(intake), intake.policy), [(entry, refusal)], registry)
 
 
 def _devices_only(intake: PodInfo) -> PodDemand:

@@ -7,10 +7,8 @@ pod that is bound what it holds, of all others that they are there.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 import structlog
 
@@ -26,29 +24,21 @@ from hami_plugins.allocations.answers import (
 )
 from hami_plugins.allocations.cache import HOLD, AllocationCache
 from hami_plugins.allocations.product import Product
+from hami_plugins.allocator.refusal_texts import NodeRefusal, RefusalTexts
 from hami_plugins.allocator.time_slices import BUDGET, listed, slices
-from hami_plugins.engine.decide import Decider, PodDemand
+from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import PodInfo, take_in
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
-from hami_plugins.explain.messages import reason_words
 from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Refusal
-from hami_plugins.model.nodes import NodeState
 from hami_plugins.model.pods import FINISHED
-from hami_plugins.model.policy import NodePolicy, Policy
+from hami_plugins.model.policy import NodePolicy
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.model.verdicts import Fit
 from hami_plugins.wire import objects, pods
 from hami_plugins.wire.fields import Json
-
-_DEMANDS: Final = 64
-_STATES: Final = 1_000
-"""Reasons in words that are remembered: of so many kinds of pods, for so many states of nodes each."""
-
-_LONGEST_REASON: Final = 2_000
-"""Characters: a reason stands once for each node, and names containers and models as the pod spells them."""
 
 _log = structlog.get_logger(__name__)
 
@@ -85,7 +75,7 @@ class LockedAllocationCache:
         self._pods: dict[tuple[str, str], WatchedPod] = {}
         self._names: dict[str, tuple[str, str]] = {}
         self._groups: dict[str, tuple[str, str]] = {}
-        self._reasons: OrderedDict[tuple[PodDemand, Policy], dict[NodeState, str]] = OrderedDict()
+        self._texts = RefusalTexts(product, self._registry)
         self._asked = frozenset(product.spec.resources.all())
 
     # What the watches show
@@ -230,7 +220,8 @@ class LockedAllocationCache:
         """Nothing is known any more, even by those that still use this."""
         with self._lock:
             self._cache, self._planner = self._empty(), self.product.planner()
-            for known in (self._nodes, self._pods, self._names, self._groups, self._named, self._reasons):
+            self._texts = RefusalTexts(self.product, self._registry)
+            for known in (self._nodes, self._pods, self._names, self._groups, self._named):
                 known.clear()
 
     # What is asked
@@ -261,18 +252,22 @@ class LockedAllocationCache:
         """
         with self._lock:
             self._cache.look_again(intake.pod.uid)
-            answer = self._cache.answer(node, intake)
-            return self._why_not(node, intake, answer, self._told(intake))
+            found = self._refusal(node, intake, self._cache.answer(node, intake))
+        return self._text(found, intake)
 
     def refusals(self, nodes: Iterable[NodeName], intake: PodInfo) -> dict[NodeName, str]:
         """The nodes that cannot hold the pod, each with the reason; see ``answer`` and ``slices``."""
         asked = listed(nodes, self._nodes.values())
-        left = dict.fromkeys(asked, f"{self.product.word}: not checked within {BUDGET:.0f} s; try again")
+        unchecked = f"{self.product.word}: not checked within {BUDGET:.0f} s; try again"
+        found: dict[NodeName, NodeRefusal | str] = dict.fromkeys(asked, unchecked)
         for answers in self._answers(asked, intake):
-            told = self._told(intake)
-            for node, each in answers.items():
-                left[node] = self._why_not(node, intake, each, told)
-        return {node: why for node, why in left.items() if why}
+            found |= {node: self._refusal(node, intake, each) for node, each in answers.items()}
+        known = self._texts.remembered(intake)
+        return {
+            node: each if isinstance(each, str) else self._texts.text(each, intake, known)
+            for node, each in found.items()
+            if each
+        }
 
     def scores(self, nodes: Iterable[NodeName], intake: PodInfo) -> dict[NodeName, float]:
         """How well the pod fits on each node that can hold it, by the policy for cards: the highest is the best."""
@@ -321,8 +316,8 @@ class LockedAllocationCache:
         if declined.refusal is None:
             return declined.text
         with self._lock:
-            reason = self._reason(declined.node, intake, declined.refusal, self._told(intake))
-            return f"node {declined.node}: {reason}"
+            found = self._refused(declined.node, intake, declined.refusal)
+        return f"node {declined.node}: {self._text(found, intake)}"
 
     def expire(self, shown: float) -> tuple[Assumption, ...]:
         """End what was promised too long ago, and say what that was; ``shown`` as in ``AllocationCache``."""
@@ -371,52 +366,20 @@ class LockedAllocationCache:
         """How many pods are known, whatever they ask for."""
         return len(self._pods)
 
-    def _why_not(
-        self, node: NodeName, intake: PodInfo, answer: Fit | Refusal, told: dict[NodeState, str] | None
-    ) -> str:
-        """Why the pod does not go to the node."""
+    def _refusal(self, node: NodeName, intake: PodInfo, answer: Fit | Refusal) -> NodeRefusal | str:
+        """Why the pod does not go to the node; empty where it may."""
         why = self._planner.objection(node, intake, self._cache)
         if not why and not isinstance(answer, Fit):
-            return self._reason(node, intake, answer, told)
+            return self._refused(node, intake, answer)
         why = why or self._planner.blocking_reason(intake, self._cache)
         return f"{self.product.word}: {why}" if why else ""
 
-    def _reason(self, node: NodeName, intake: PodInfo, refusal: Refusal, told: dict[NodeState, str] | None) -> str:
-        """A refusal in words that do not name the node: Volcano counts nodes by their words."""
+    def _refused(self, node: NodeName, intake: PodInfo, refusal: Refusal) -> NodeRefusal:
         entry = self._cache.entry(node)
         if entry is None:
-            why = next((why for name, why in tuple(self._unreadable.values()) if name == node), "")
-            return f"{self.product.word}: the node {f'cannot be read: {why}' if why else 'is not known'}"
-        known = None if told is None else told.get(entry.state)
-        if known is not None:
-            return known
-        text = self._spelled(node, intake, refusal)
-        if told is not None and not entry.problems:
-            if len(told) >= _STATES:
-                told.clear()
-            told[entry.state] = text
-        return text
+            unreadable = next((why for name, why in tuple(self._unreadable.values()) if name == node), "")
+            return NodeRefusal(refusal, None, None, unreadable)
+        return NodeRefusal(refusal, entry, self._cache.entry_without(node, intake.pod.uid))
 
-    def _told(self, intake: PodInfo) -> dict[NodeState, str] | None:
-        """The reasons that are remembered for such a pod, by state; ``None`` where they depend on names of cards."""
-        devices = intake.demand.devices
-        if any(request.selector.names_ids for each in devices.containers for request in each.requests):
-            return None
-        key = (PodDemand(devices), intake.policy)
-        told = self._reasons.setdefault(key, {})
-        self._reasons.move_to_end(key)
-        if len(self._reasons) > _DEMANDS:
-            self._reasons.popitem(last=False)
-        return told
-
-    def _spelled(self, node: NodeName, intake: PodInfo, refusal: Refusal) -> str:
-        why = self._cache.why_not(node, intake, refusal)
-        entry = self._cache.entry(node)
-        problems = [problem.what for problem in entry.problems] if entry is not None else []
-        if why is None or not why.reasons:
-            return f"{self.product.word}: {self.product.unregistered(problems)}"
-        names, reason = [container.name for container in intake.pod.containers], why.reasons[0]
-        told = self.product.wording(reason, refusal) or reason_words(reason, self._registry, names)
-        words = f"{self.product.word} {told}".replace(f" ({node})", "")
-        remedy = self.product.remedy(reason, entry)
-        return (f"{words}; {remedy}" if remedy else words)[:_LONGEST_REASON]
+    def _text(self, found: NodeRefusal | str, intake: PodInfo) -> str:
+        return found if isinstance(found, str) else self._texts.text(found, intake, self._texts.remembered(intake))

@@ -1,0 +1,88 @@
+"""Why nodes cannot hold a pod, in words: made after the cache has been asked, so that no one waits for a text."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from threading import Lock
+from typing import Final, NamedTuple
+
+from hami_plugins.allocations.cache import shortage
+from hami_plugins.allocations.product import Product
+from hami_plugins.engine.decide import PodDemand
+from hami_plugins.engine.intake import PodInfo
+from hami_plugins.engine.registry import Registry
+from hami_plugins.explain.messages import reason_words
+from hami_plugins.model.decisions import Refusal
+from hami_plugins.model.nodes import NodeEntry, NodeState
+from hami_plugins.model.policy import Policy
+
+_DEMANDS: Final = 64
+_STATES: Final = 1_000
+"""Texts that are remembered: for so many kinds of pods, of so many states of nodes each."""
+
+_LONGEST: Final = 2_000
+"""Characters: a text stands once for each node, and names containers and models as the pod spells them."""
+
+
+class NodeRefusal(NamedTuple):
+    """A node's refusal, with the node as it was asked.
+
+    ``entry`` is the node, ``None`` for one that is not known (``unreadable`` says why it cannot be read); ``asked`` is
+    the node without what is assumed of the pod itself.
+    """
+
+    refusal: Refusal
+    entry: NodeEntry | None
+    asked: NodeEntry | None
+    unreadable: str = ""
+
+
+class RefusalTexts:
+    """Texts by demand and state of the node. They do not name the node: Volcano counts nodes by their texts.
+
+    Safe to call from any thread.
+    """
+
+    def __init__(self, product: Product, registry: Registry) -> None:
+        self._product = product
+        self._registry = registry
+        self._known: OrderedDict[tuple[PodDemand, Policy], dict[NodeState, str]] = OrderedDict()
+        self._lock = Lock()
+
+    def remembered(self, intake: PodInfo) -> dict[NodeState, str] | None:
+        """The texts for such a pod, by state; ``None`` where they depend on names of devices."""
+        devices = intake.demand.devices
+        if any(request.selector.names_ids for each in devices.containers for request in each.requests):
+            return None
+        key = (PodDemand(devices), intake.policy)
+        with self._lock:
+            known = self._known.setdefault(key, {})
+            self._known.move_to_end(key)
+            if len(self._known) > _DEMANDS:
+                self._known.popitem(last=False)
+        return known
+
+    def text(self, found: NodeRefusal, intake: PodInfo, known: dict[NodeState, str] | None) -> str:
+        """The text; ``known`` as ``remembered`` has it."""
+        entry, word = found.entry, self._product.word
+        if entry is None:
+            why = f"cannot be read: {found.unreadable}" if found.unreadable else "is not known"
+            return f"{word}: the node {why}"
+        text = None if known is None else known.get(entry.state)
+        if text is None:
+            text = self._made(found, entry, intake)
+            if known is not None and not entry.problems:
+                if len(known) >= _STATES:
+                    known.clear()
+                known[entry.state] = text
+        return text
+
+    def _made(self, found: NodeRefusal, entry: NodeEntry, intake: PodInfo) -> str:
+        why = shortage(found.asked, intake, found.refusal, self._registry)
+        if why is None or not why.reasons:
+            return f"{self._product.word}: {self._product.unregistered([each.what for each in entry.problems])}"
+        names, reason = [container.name for container in intake.pod.containers], why.reasons[0]
+        numbers = self._product.wording(reason, found.refusal) or reason_words(reason, self._registry, names)
+        text = f"{self._product.word} {numbers}".replace(f" ({entry.name})", "")
+        remedy = self._product.remedy(reason, entry)
+        return (f"{text}; {remedy}" if remedy else text)[:_LONGEST]
