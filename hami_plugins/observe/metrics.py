@@ -97,7 +97,7 @@ class Metrics:
 
     def _no_total(self, name: str) -> None:
         if name.endswith("_total"):
-            raise ConfigError(f"{name} is no counter and must not end in _total")
+            raise ConfigError(f"{name} is not a counter and must not end in _total")
 
 
 class _Collected(Collector):

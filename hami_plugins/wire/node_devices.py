@@ -51,7 +51,7 @@ PairScores = Mapping[DeviceId, Mapping[DeviceId, int]]
 def decode_csv(key: str, text: str) -> tuple[RegisteredDevice, ...]:
     """The devices of a text register; one bad record fails the whole node, as in HAMi. ``":"`` alone is no device."""
     if ":" not in text:
-        raise WireError(key, text, "no ':' after the last device, so nobody knows whether it is whole")
+        raise WireError(key, text, "no ':' after the last device, so the list may be cut off")
     return tuple(_record(key, part) for part in text.split(":") if part)
 
 

@@ -26,11 +26,11 @@ def parse(key: str, text: str) -> NodeLock:
     if len(owner) not in (0, 2):
         raise WireError(key, text, f"{1 + len(owner)} parts, want a time alone or time, namespace and name")
     if _RFC3339.fullmatch(stamp) is None:
-        raise WireError(key, text, f"{stamp!r} is no RFC 3339 time")
+        raise WireError(key, text, f"{stamp!r} is not an RFC 3339 time")
     try:
         since = datetime.fromisoformat(stamp)
     except ValueError as error:
-        raise WireError(key, text, f"{stamp!r} is no RFC 3339 time: {error}") from None
+        raise WireError(key, text, f"{stamp!r} is not an RFC 3339 time: {error}") from None
     return NodeLock(since, *owner)
 
 

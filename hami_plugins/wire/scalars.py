@@ -46,7 +46,7 @@ def natural(text: str) -> int:
 def device_id(text: str) -> DeviceId:
     """A device id that an assignment can carry."""
     if not text or not SEPARATORS.isdisjoint(text):
-        raise ValueError(f"{text[:60]!r} is no device id; it must not be empty or contain ',', ':' or ';'")
+        raise ValueError(f"{text[:60]!r} is not a device id; it must not be empty or contain ',', ':' or ';'")
     return DeviceId(text)
 
 

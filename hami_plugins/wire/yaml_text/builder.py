@@ -161,7 +161,7 @@ class TreeBuilder:
         if self._number_keys and type(key) is int:
             key = str(key)
         if not isinstance(key, str):
-            raise self.complaint(spot, f"the key {_shown(key)} is no text; put it in quotes")
+            raise self.complaint(spot, f"the key {_shown(key)} is not text; put it in quotes")
         if top.members is not None and key in top.members and not merge:
             raise self.complaint(spot, f"the key {key[:100]!r} stands twice in one mapping")
         top.key, top.key_spot, top.merging = key, spot, merge

@@ -57,7 +57,7 @@ def _read_yaml(text: str, source: str, *, places: bool, number_keys: bool) -> tu
         spot, why = _syntax_error(text, error, spot_of)
         raise builder.complaint(spot, why) from None
     except UnicodeEncodeError as error:
-        raise builder.complaint(_spot(text, error.start), "half of a surrogate pair is no character") from None
+        raise builder.complaint(_spot(text, error.start), "half of a surrogate pair is not a character") from None
     return tuple(found)
 
 
@@ -161,7 +161,7 @@ def _number(text: str) -> int | float:
     number = scalars.plain(text)
     if isinstance(number, (int, float)):
         return number
-    raise ValueError(f"{text[:60]} is no number that JSON can hold")
+    raise ValueError(f"{text[:60]} is not a number that JSON can hold")
 
 
 def _after_space(text: str, at: int) -> int:

@@ -41,7 +41,7 @@ def test_the_default_policy_of_the_cluster_holds_for_pods_that_say_nothing() -> 
         pytest.param("- a", "not a mapping but list", id="list"),
         pytest.param("{", "x.yaml: not usable YAML: line 2, column 1: ", id="broken"),
         pytest.param("a: \x00", "x.yaml: not usable YAML: ", id="control character"),
-        pytest.param("true: 2", "x.yaml: not usable YAML: .*the key true is no text", id="a key that is no text"),
+        pytest.param("true: 2", "x.yaml: not usable YAML: .*the key true is not text", id="a key that is no text"),
         pytest.param("1: 2", "x.yaml: 1: no such setting; there are version, scheduler,", id="number as a key"),
         pytest.param(f"version: {'x' * 500}", r"version: .*found 'x{99}\.\.\.\)", id="long value"),
     ],

@@ -39,8 +39,8 @@ def test_the_reader_chooses_the_form() -> None:
     ("kind", "name", "why"),
     [
         ("counter", "writes", "end in _total"),
-        ("gauge", "writes_total", "no counter"),
-        ("histogram", "waits_total", "no counter"),
+        ("gauge", "writes_total", "not a counter"),
+        ("histogram", "waits_total", "not a counter"),
         ("gauge", "memory_mib", "base unit"),
         ("gauge", "core_percent", "base unit"),
         ("histogram", "wait_ms", "base unit"),

@@ -53,7 +53,7 @@ def test_members_are_written_in_hamis_order() -> None:
         ("{}", KEY, "expected a list"),
         ("[1]", f"{KEY}[0]", "expected an object"),
         (TEXT.replace('"start":6', '"start":-1'), f"{KEY}[0].placement.start", "expected an integer from 0"),
-        (TEXT.replace('"GPU-1"', '""'), f"{KEY}[0].gpuuuid", "no device id"),
+        (TEXT.replace('"GPU-1"', '""'), f"{KEY}[0].gpuuuid", "not a device id"),
         (TEXT.replace('"1g.5gb"', '""'), f"{KEY}[0]", "incomplete"),
         (TEXT.replace('"size":1', '"size":0'), f"{KEY}[0]", "incomplete"),
         (TEXT.replace('"MIG-1"', '""'), f"{KEY}[0]", "half a runtime identity"),

@@ -138,8 +138,8 @@ def test_a_bad_json_register_is_named_by_its_path(text: str, where: str) -> None
     [
         ("GPU-a,10,7680,100,P4,0,true", "no ':'"),
         ("GPU-a,10,7680,100,P4,0:", "6 fields, want 7 or 9"),
-        (",10,7680,100,P4,0,true:", "id: '' is no device id"),
-        ("a;b,10,7680,100,P4,0,true:", "id: 'a;b' is no device id"),
+        (",10,7680,100,P4,0,true:", "id: '' is not a device id"),
+        ("a;b,10,7680,100,P4,0,true:", "id: 'a;b' is not a device id"),
         ("GPU-a,-1,7680,100,P4,0,true:", "count: -1 is negative"),
         ("GPU-a,10,-5,100,P4,0,true:", "memory: -5 is negative"),
         ("GPU-a,10,7680,100,P4,0,yes:", "health: 'yes' is neither"),

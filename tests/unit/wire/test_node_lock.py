@@ -45,12 +45,12 @@ def test_fractions_of_seconds_are_read() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "no RFC 3339 time"),
-        ("lock", "no RFC 3339 time"),
-        ("2026-08-14 09:31:07Z", "no RFC 3339 time"),
-        ("2026-08-14T09:31:07", "no RFC 3339 time"),
-        ("2026-02-30T09:31:07Z", "no RFC 3339 time: day is out of range"),
-        ("2026-08-14T09:31:07+24:00,a,b", "no RFC 3339 time"),
+        ("", "not an RFC 3339 time"),
+        ("lock", "not an RFC 3339 time"),
+        ("2026-08-14 09:31:07Z", "not an RFC 3339 time"),
+        ("2026-08-14T09:31:07", "not an RFC 3339 time"),
+        ("2026-02-30T09:31:07Z", "not an RFC 3339 time: day is out of range"),
+        ("2026-08-14T09:31:07+24:00,a,b", "not an RFC 3339 time"),
         ("2026-08-14T09:31:07Z,default", "2 parts"),
         ("2026-08-14T09:31:07Z,default,pod,x", "4 parts"),
     ],

@@ -107,7 +107,7 @@ def test_every_mode_but_mig_means_hami_core(mode: str) -> None:
         (CARD.replace("10", "x"), f"{KEY}[0]", "'x' is not an integer"),
         (CARD.replace("16384", "-5"), f"{KEY}[0]", "-5 is negative"),
         (CARD.replace("true", "maybe"), f"{KEY}[0]", "neither true nor false"),
-        (CARD.replace("GPU-a", ""), f"{KEY}[0]", "no device id"),
+        (CARD.replace("GPU-a", ""), f"{KEY}[0]", "not a device id"),
     ],
 )
 def test_a_card_that_volcano_would_guess_at_is_refused(text: str, key: str, why: str) -> None:

@@ -60,10 +60,10 @@ def test_a_word_means_what_kubectl_would_send(word: str, value: object) -> None:
     ("text", "line", "column", "words"),
     [
         ("a: 1\nb: {c: 1, c: 2}\n", 2, 11, "stands twice"),
-        ("a: 1\n2: x\n", 2, 1, "the key 2 is no text"),
-        ("on: 1\n", 1, 1, "the key true is no text"),
-        ("~: 1\n", 1, 1, "the key null is no text"),
-        ("a: &x [1]\n*x : 1\n", 2, 1, "is no text"),
+        ("a: 1\n2: x\n", 2, 1, "the key 2 is not text"),
+        ("on: 1\n", 1, 1, "the key true is not text"),
+        ("~: 1\n", 1, 1, "the key null is not text"),
+        ("a: &x [1]\n*x : 1\n", 2, 1, "is not text"),
         ("? [a]\n: 1\n", 1, 3, "a key has to be text"),
         ("image: {{ .Values.image }}\n", 1, 9, "render it first"),
         ("a: [1\nb: 2\n", 2, 2, "flow sequence"),
@@ -92,8 +92,8 @@ def test_whole_numbers_are_keys_where_they_are_taken_and_text_as_in_json() -> No
     text = "1: a\ntwo: {3: b}\n"
     (tree,) = yaml_text.read(text, source="f.yaml", number_keys=True)
     assert tree.value == {"1": "a", "two": {"3": "b"}}
-    assert "the key 1 is no text" in fault(text)
-    with pytest.raises(ManifestError, match=r"the key 1\.5 is no text"):
+    assert "the key 1 is not text" in fault(text)
+    with pytest.raises(ManifestError, match=r"the key 1\.5 is not text"):
         yaml_text.read("1.5: a\n", source="f.yaml", number_keys=True)
 
 
