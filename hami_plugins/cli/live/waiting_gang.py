@@ -32,7 +32,7 @@ _REFUSED: Final = "VgpuRefused"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GangMember:
+class DemoGangMember:
     """What became of a pod of the gang: the cards of its allocation, and those in its container.
 
     ``told`` is whether the agent has told Volcano that the container got them.
@@ -54,7 +54,7 @@ class GangMember:
 class GangOutcome:
     """What became of the gang, and what is wrong with its allocations (``volcano-vgpu audit`` lists the same)."""
 
-    members: tuple[GangMember, ...]
+    members: tuple[DemoGangMember, ...]
     faults: tuple[AuditFinding, ...]
 
 
@@ -161,11 +161,11 @@ class WaitingGang:
     def _pods(self) -> list[dict[str, Any]]:
         return [pod for pod in self._cluster.pods() if str(pod["metadata"]["name"]).startswith(f"{self._name}-")]
 
-    def _members(self) -> tuple[GangMember, ...]:
+    def _members(self) -> tuple[DemoGangMember, ...]:
         return tuple(self._member(pod) for pod in self._pods())
 
-    def _member(self, pod: Json) -> GangMember:
-        return GangMember(
+    def _member(self, pod: Json) -> DemoGangMember:
+        return DemoGangMember(
             name=str(pod["metadata"]["name"]),
             node=str(pod["spec"].get("nodeName", "")),
             allocated=allocated(pod),
@@ -196,7 +196,7 @@ class WaitingGang:
         return {card: (node, at) for node in NODES for at, card in enumerate(self._cluster.register(node))}
 
 
-def _cells(member: GangMember, numbers: dict[str, tuple[str, int]]) -> tuple[str, str, str]:
+def _cells(member: DemoGangMember, numbers: dict[str, tuple[str, int]]) -> tuple[str, str, str]:
     """Node, cards of the allocation, and whether the container runs."""
     cards = sorted(numbers[each.card] for each in member.allocated)
     of_nodes = groupby(cards, key=lambda card: card[0])
