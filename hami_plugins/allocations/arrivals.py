@@ -6,21 +6,18 @@ pods and pods that are restored with ``nodeName`` have no allocation, and pass.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection
+
+from hami_plugins.wire import lenient, pods
+from hami_plugins.wire.fields import Json
 
 
-def objection(raw: Mapping[str, Any], keys: Collection[str]) -> str:
+def objection(raw: Json, keys: Collection[str]) -> str:
     """Why a new pod is refused; empty where it brings no node, or none of these annotations."""
-    metadata = raw.get("metadata")
-    spec = raw.get("spec")
-    if not isinstance(metadata, Mapping) or not isinstance(spec, Mapping):
-        return ""
-    node, annotations = spec.get("nodeName"), metadata.get("annotations")
-    if not isinstance(node, str) or not node or not isinstance(annotations, Mapping):
-        return ""
+    metadata, node = lenient.inside(raw, "metadata"), pods.node_of(raw)
+    annotations = lenient.mapping(metadata.get("annotations"))
     brought = ", ".join(key for key in sorted(keys) if key in annotations)
-    if not brought:
+    if not node or not brought:
         return ""
     name = f"{metadata.get('namespace', '')}/{metadata.get('name') or metadata.get('generateName', '')}"
     return (

@@ -6,11 +6,14 @@ every answer slow, and fill what is remembered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.errors import WireError
+from hami_plugins.wire import lenient
+from hami_plugins.wire.fields import Json
+from hami_plugins.wire.pods import CONTAINER_LISTS
 
 MOST_CONTAINERS: Final = 256
 """Containers and init containers of a pod."""
@@ -27,7 +30,7 @@ MOST_CHOICES: Final = 1_024
 _PLACE: Final = "extender call: Pod"
 
 
-def intake_of(raw: Mapping[str, Any], read: Callable[[Mapping[str, Any]], PodInfo]) -> PodInfo:
+def intake_of(raw: Json, read: Callable[[Json], PodInfo]) -> PodInfo:
     """What ``read`` finds that a pod asks for. Raises ``WireError``, for a pod that is larger than pods are as well."""
     _check(raw)
     intake = read(raw)
@@ -35,23 +38,17 @@ def intake_of(raw: Mapping[str, Any], read: Callable[[Mapping[str, Any]], PodInf
     return intake
 
 
-def _check(raw: Mapping[str, Any]) -> None:
+def _check(raw: Json) -> None:
     # What has another form is left to the reader.
-    metadata, spec = raw.get("metadata"), raw.get("spec")
-    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-    if isinstance(annotations, dict):
-        text = sum(len(str(key)) + len(value) for key, value in annotations.items() if isinstance(value, str))
-        if text > MOST_TEXT:
-            raise WireError(_PLACE, "", f"has {text} bytes of annotations: limit is {MOST_TEXT}")
-    kinds = (spec.get(kind) for kind in ("containers", "initContainers")) if isinstance(spec, dict) else ()
-    containers = [each for listed in kinds if isinstance(listed, list) for each in listed]
+    metadata, spec = lenient.inside(raw, "metadata"), lenient.inside(raw, "spec")
+    text = sum(len(str(key)) + len(value) for key, value in lenient.texts(metadata.get("annotations")).items())
+    if text > MOST_TEXT:
+        raise WireError(_PLACE, "", f"has {text} bytes of annotations: limit is {MOST_TEXT}")
+    containers = [each for listed in CONTAINER_LISTS for each in lenient.items(spec.get(listed))]
     if len(containers) > MOST_CONTAINERS:
         raise WireError(_PLACE, "", f"has {len(containers)} containers: limit is {MOST_CONTAINERS}")
-    holders = (metadata, *containers)
-    names = (
-        str(holder.get(key, "")) for holder in holders if isinstance(holder, dict) for key in ("name", "namespace")
-    )
-    if any(len(name) > MOST_NAME for name in names):
+    holders = (metadata, *map(lenient.mapping, containers))
+    if any(len(str(holder.get(key, ""))) > MOST_NAME for holder in holders for key in ("name", "namespace")):
         raise WireError(_PLACE, "", f"has a name of more than {MOST_NAME} characters")
 
 

@@ -7,11 +7,12 @@ each field: so this finds unseen changes, and cannot prove that there was none.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
-from hami_plugins.wire.lenient import items, mapping
+from hami_plugins.wire import lenient
+from hami_plugins.wire.fields import Json
 
 SKEW: Final = timedelta(seconds=10)
 """By how much clocks of API servers may differ, and a scheduler's own write may come before its Binding."""
@@ -19,41 +20,51 @@ SKEW: Final = timedelta(seconds=10)
 _SCHEDULED: Final = "PodScheduled"
 
 
-def written_later(raw: Mapping[str, Any], keys: Collection[str]) -> str:
+def written_later(raw: Json, keys: Collection[str]) -> str:
     """Who wrote one of these annotations after the pod was bound, and when; empty where no writer is known."""
-    for entry in _list(mapping(raw.get("metadata")), "managedFields"):
-        owned = mapping(mapping(mapping(entry.get("fieldsV1")).get("f:metadata")).get("f:annotations"))
-        if owned and any(f"f:{key}" in owned for key in keys):
+    for entry in _entries(raw):
+        if _wrote(entry, keys):
             bound, at = _bound(raw), _moment(entry.get("time"))
             if bound is not None and at is not None and at - bound > SKEW:
                 return f"{entry.get('manager') or 'an unknown writer'} (at {entry['time']})"
     return ""
 
 
-def placed_by(raw: Mapping[str, Any]) -> str:
+def placed_by(raw: Json) -> str:
     """Who created the pod with ``spec.nodeName``; empty for one that was bound: a Binding leaves no owner of it."""
-    for entry in _list(mapping(raw.get("metadata")), "managedFields"):
-        if "f:nodeName" in mapping(mapping(entry.get("fieldsV1")).get("f:spec")):
+    for entry in _entries(raw):
+        if _set_the_node(entry):
             return str(entry.get("manager") or "an unknown writer")
     return ""
 
 
-def relevant(raw: Mapping[str, Any], keys: Collection[str]) -> Mapping[str, Any]:
+def relevant(raw: Json, keys: Collection[str]) -> Json:
     """The part of a pod that these answers need, for caches that keep no more of it."""
-    entries = [entry for entry in _list(mapping(raw.get("metadata")), "managedFields") if _concerns(entry, keys)]
-    conditions = [each for each in _list(mapping(raw.get("status")), "conditions") if each.get("type") == _SCHEDULED]
+    entries = [entry for entry in _entries(raw) if _set_the_node(entry) or _wrote(entry, keys)]
+    conditions = [each for each in _conditions(raw) if each.get("type") == _SCHEDULED]
     return {"managedFields": entries, "conditions": conditions}
 
 
-def _concerns(entry: Mapping[str, Any], keys: Collection[str]) -> bool:
-    fields = mapping(entry.get("fieldsV1"))
-    owned = mapping(mapping(fields.get("f:metadata")).get("f:annotations"))
-    return "f:nodeName" in mapping(fields.get("f:spec")) or any(f"f:{key}" in owned for key in keys)
+def _entries(raw: Json) -> list[Json]:
+    return lenient.mappings(lenient.inside(raw, "metadata").get("managedFields"))
 
 
-def _bound(raw: Mapping[str, Any]) -> datetime | None:
+def _wrote(entry: Json, keys: Collection[str]) -> bool:
+    owned = lenient.inside(entry, "fieldsV1", "f:metadata", "f:annotations")
+    return any(f"f:{key}" in owned for key in keys)
+
+
+def _set_the_node(entry: Json) -> bool:
+    return "f:nodeName" in lenient.inside(entry, "fieldsV1", "f:spec")
+
+
+def _conditions(raw: Json) -> list[Json]:
+    return lenient.mappings(lenient.inside(raw, "status").get("conditions"))
+
+
+def _bound(raw: Json) -> datetime | None:
     """When the pod was bound."""
-    for condition in _list(mapping(raw.get("status")), "conditions"):
+    for condition in _conditions(raw):
         if condition.get("type") == _SCHEDULED and condition.get("status") == "True":
             return _moment(condition.get("lastTransitionTime"))
     return None
@@ -65,7 +76,3 @@ def _moment(text: object) -> datetime | None:
     except ValueError:
         return None
     return found if found is not None and found.tzinfo is not None else None
-
-
-def _list(holder: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
-    return (each for each in items(holder.get(name)) if isinstance(each, Mapping))

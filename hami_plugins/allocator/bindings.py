@@ -21,7 +21,7 @@ from hami_plugins.allocator.reader import ReadPod
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.errors import KubeError, WireError
 from hami_plugins.model.units import NodeName
-from hami_plugins.wire import admission, fields
+from hami_plugins.wire import admission, fields, lenient, pods
 from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Denied
 from hami_plugins.wire.fields import Json
 
@@ -89,10 +89,9 @@ class Bindings:
         """The same for a pod that the watch has not shown yet."""
         try:
             raw = self.read(binding.namespace, binding.name)
-            if raw is None or binding.uid not in ("", (raw.get("metadata") or {}).get("uid")):
+            if raw is None or binding.uid not in ("", lenient.uid(raw)):
                 return self._untouched(DeclineCode.GONE)
-            bound = (raw.get("spec") or {}).get("nodeName")
-            return self._untouched(DeclineCode.BOUND) if bound else self.books.intake(raw)
+            return self._untouched(DeclineCode.BOUND) if pods.node_of(raw) else self.books.intake(raw)
         except WireError as error:
             return self._refused(binding, str(error), DeclineCode.REQUEST)
         except KubeError as error:

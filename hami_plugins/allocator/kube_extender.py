@@ -25,7 +25,7 @@ from hami_plugins.engine.intake import PodInfo
 from hami_plugins.errors import KubeError, WireError
 from hami_plugins.kube import paths
 from hami_plugins.model.units import PodUid
-from hami_plugins.wire import scheduler_extender
+from hami_plugins.wire import lenient, scheduler_extender
 from hami_plugins.wire.scheduler_extender import ToBind
 
 _REFUSED: Final = range(400, 500)
@@ -162,7 +162,7 @@ class SchedulerExtender:
                 raise KubeError(seen.fault)
             return seen.intake
         raw = self.read(call.namespace, call.name)
-        if raw is None or (raw.get("metadata") or {}).get("uid") != call.uid:
+        if raw is None or lenient.uid(raw) != call.uid:
             raise KubeError(f"the API server has none with the UID {call.uid}")
         intake = self.books.intake(raw)
         return intake if intake.refusal or intake.demand.devices.wants_devices else None

@@ -37,7 +37,7 @@ from hami_plugins.model.pods import FINISHED
 from hami_plugins.model.policy import NodePolicy
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.model.verdicts import Fit
-from hami_plugins.wire import objects, pods
+from hami_plugins.wire import lenient, objects, pods
 from hami_plugins.wire.fields import Json
 
 _log = structlog.get_logger(__name__)
@@ -96,7 +96,7 @@ class LockedAllocationCache:
             node = objects.node_object(change.object)
         except WireError as error:
             self._malformed("node_unreadable", change.uid, [str(error)])
-            self._unreadable[change.uid] = (change.object.get("metadata") or {}).get("name"), str(error)
+            self._unreadable[change.uid] = lenient.inside(change.object, "metadata").get("name"), str(error)
             return
         self._unreadable.pop(change.uid, None)
         try:
@@ -123,7 +123,7 @@ class LockedAllocationCache:
             return
         if change.object is None:
             return
-        metadata = change.object.get("metadata") or {}
+        metadata = lenient.inside(change.object, "metadata")
         name = (str(metadata.get("namespace")), str(metadata.get("name")))
         uid = PodUid(change.uid)
         try:
@@ -187,14 +187,12 @@ class LockedAllocationCache:
 
     def _concerns(self, raw: Json) -> bool:
         """Whether a pod asks for cards, or is bound with some; most pods of a cluster do neither."""
-        spec, annotations = raw.get("spec") or {}, (raw.get("metadata") or {}).get("annotations") or {}
-        if spec.get("nodeName") and any(key in annotations for key in self.product.held):
+        annotations = lenient.inside(raw, "metadata", "annotations")
+        if pods.node_of(raw) and any(key in annotations for key in self.product.held):
             return True
         return any(
-            not self._asked.isdisjoint(resources.get(kind) or ())
-            for name in ("containers", "initContainers")
-            for container in spec.get(name) or ()
-            if (resources := container.get("resources"))
+            not self._asked.isdisjoint(pods.written(container, kind))
+            for container, _ in pods.containers_of(raw)
             for kind in ("limits", "requests")
         )
 

@@ -24,6 +24,7 @@ from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.port import Selection, Watching
 from hami_plugins.kube.reflector import Backoff, Reflector, ReflectorOptions
+from hami_plugins.wire import lenient, pods
 
 EXPIRY_SECONDS: Final = 1.0
 """Between two looks for what was promised too long ago."""
@@ -182,9 +183,7 @@ class LeaderSession:
             raw = self._read(overdue.record.namespace, overdue.record.name)
         except KubeError:
             return False
-        if raw is None or (raw.get("metadata") or {}).get("uid") != overdue.record.uid:
-            return False
-        return not (raw.get("spec") or {}).get("nodeName")
+        return raw is not None and lenient.uid(raw) == overdue.record.uid and not pods.node_of(raw)
 
     def _filled(self) -> bool:
         """Begins to follow nodes and pods; whether all are known before the end."""

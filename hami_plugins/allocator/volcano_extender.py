@@ -23,7 +23,7 @@ from hami_plugins.allocator.reader import ReadPod
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.errors import KubeError, WireError
 from hami_plugins.model.units import NodeName
-from hami_plugins.wire import volcano_extender
+from hami_plugins.wire import lenient, pods, volcano_extender
 from hami_plugins.wire.volcano_extender import Task
 
 REMEMBERED: Final = 4 * 1024 * 1024
@@ -126,9 +126,9 @@ class Extender:
 
     def _read_now(self, task: Task) -> PodInfo | None:
         raw = self._read(task.namespace, task.name)
-        if raw is None or (raw.get("metadata") or {}).get("uid") != task.uid:
+        if raw is None or lenient.uid(raw) != task.uid:
             raise KubeError(f"the API server has none with the UID {task.uid}")
-        return None if (raw.get("spec") or {}).get("nodeName") else self._books.intake(raw)
+        return None if pods.node_of(raw) else self._books.intake(raw)
 
     def _release(self, task: Task) -> tuple[str, str]:
         return ("released" if self._books.release(task.uid) else "nothing"), ""

@@ -20,6 +20,7 @@ from hami_plugins.errors import KubeError
 from hami_plugins.kube.port import Selection, WatchEvent, Watching
 from hami_plugins.kube.refusals import EXPIRED
 from hami_plugins.runnable import Runnable
+from hami_plugins.wire import lenient
 from hami_plugins.wire.fields import Json
 
 _SHORTEST_WATCH: Final = 1.0
@@ -327,5 +328,4 @@ def _number(version: str) -> int:
 
 
 def _metadata(item: object) -> Mapping[str, Any]:
-    metadata = item.get("metadata") if isinstance(item, Mapping) else None
-    return metadata if isinstance(metadata, Mapping) else {}
+    return lenient.inside(lenient.mapping(item), "metadata")

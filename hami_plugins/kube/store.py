@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any, Unpack
+from collections.abc import Callable
+from typing import Unpack
 
 from hami_plugins.kube.port import Selection, Watching
 from hami_plugins.kube.reflector import ObjectChange, Reflector, ReflectorOptions
 from hami_plugins.runnable import Runnable
+from hami_plugins.wire import lenient
 from hami_plugins.wire.fields import Json
 
 
@@ -126,6 +127,5 @@ class Store(Runnable):
 
 
 def _key(item: Json) -> tuple[str, str]:
-    metadata = item.get("metadata")
-    told: Mapping[str, Any] = metadata if isinstance(metadata, Mapping) else {}
+    told = lenient.inside(item, "metadata")
     return str(told.get("namespace") or ""), str(told.get("name") or "")

@@ -19,7 +19,7 @@ from hami_plugins.vet.findings import RenameFix, VetRule, VetSeverity, Violation
 from hami_plugins.vet.queues import BEFORE_THE_GATE, GROUPS, JOB, QUEUE, count, group_named, named, replicas
 from hami_plugins.vet.resources import ContainerView, PodView, Subject
 from hami_plugins.wire.gang_keys import GROUP_KEY
-from hami_plugins.wire.lenient import mapping, text, whole
+from hami_plugins.wire.lenient import items, mapping, text, whole
 
 _ALWAYS_THERE: Final = frozenset({DEFAULT_QUEUE, "root", ""})
 
@@ -114,9 +114,8 @@ def too_few_replicas(subject: Subject, _: Context) -> Iterator[Violation]:
     if (subject.group, subject.kind) != JOB:
         return
     spec = subject.inside("spec")
-    tasks = spec.get("tasks")
     total = 0
-    for at, task in enumerate(tasks if isinstance(tasks, list) else ()):
+    for at, task in enumerate(items(spec.get("tasks"))):
         copies = count(mapping(task).get("replicas"))
         total += copies
         needed = whole(mapping(task).get("minAvailable"))

@@ -9,7 +9,7 @@ from hami_plugins.vendors.volcano_releases import DeviceAssigner, Version, versi
 from hami_plugins.vet.resources import Subject
 from hami_plugins.vet.settings import VetSettings
 from hami_plugins.wire.fields import Json
-from hami_plugins.wire.lenient import mapping, text
+from hami_plugins.wire.lenient import items, mapping, text
 
 SCHEDULER: Final = "vc-scheduler"
 """The image of Volcano's scheduler."""
@@ -87,5 +87,4 @@ def _about_bindings(holder: Json, key: str) -> bool:
 
 
 def _members(holder: Json, key: str) -> list[Json]:
-    found = holder.get(key)
-    return [mapping(each) for each in found] if isinstance(found, list) else []
+    return [mapping(each) for each in items(holder.get(key))]

@@ -20,9 +20,8 @@ from hami_plugins.vet.context import Context
 from hami_plugins.vet.findings import Check, VetRule, VetSeverity, Violation
 from hami_plugins.vet.resources import Subject
 from hami_plugins.wire import handshake, objects, volcano
-from hami_plugins.wire.fields import Json
 from hami_plugins.wire.handshake import HandshakeState
-from hami_plugins.wire.lenient import mapping, text
+from hami_plugins.wire.lenient import inside, mappings, text
 from hami_plugins.wire.node_devices import RegisteredDevice
 
 KUBELET: Final = "kubelet"
@@ -96,10 +95,8 @@ def two_writers(spec: VendorSpec, _: NodeObject, subject: Subject, __: Context) 
         ((spec.keys.register,), ("f:metadata", "f:annotations")),
         ((spec.resources.memory, spec.resources.cores), ("f:status", "f:capacity")),
     ):
-        for entry in _entries(subject):
-            owned = mapping(entry.get("fieldsV1"))
-            for step in paths:
-                owned = mapping(owned.get(step))
+        for entry in mappings(subject.inside("metadata").get("managedFields")):
+            owned = inside(entry, "fieldsV1", *paths)
             for key in keys:
                 if f"f:{key}" in owned:
                     writers.setdefault(_writer(entry), []).append(key)
@@ -230,13 +227,6 @@ def _offered(node: NodeObject, resource: str) -> int:
     """How much of a resource the node's status offers to pods."""
     amount = node.allocatable.get(resource)
     return 0 if amount is None else amount.nano // NANO
-
-
-def _entries(subject: Subject) -> Iterator[Json]:
-    """Who owns which fields of an object, as the API server keeps it."""
-    found = subject.inside("metadata").get("managedFields")
-    for each in found if isinstance(found, list) else ():
-        yield mapping(each)
 
 
 def _writer(entry: Mapping[str, object]) -> str:

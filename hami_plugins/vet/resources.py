@@ -19,7 +19,7 @@ from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.wire import pods, quantity
 from hami_plugins.wire.fields import Json
-from hami_plugins.wire.lenient import items, mapping, text, texts
+from hami_plugins.wire.lenient import inside, items, mapping, text, texts
 
 _TEMPLATES: Final[Mapping[tuple[str, str], Path]] = {
     ("", "Pod"): (),
@@ -129,10 +129,7 @@ class Subject:
 
     def inside(self, *steps: str) -> Json:
         """A mapping inside the object, empty when there is none."""
-        found: Json = self.document.raw
-        for step in steps:
-            found = mapping(found.get(step))
-        return found
+        return inside(self.document.raw, *steps)
 
 
 _CLUSTER_WIDE: Final = frozenset(
@@ -242,13 +239,13 @@ class _Frame(NamedTuple):
 
 
 def _containers(spec: Json, path: Path, frame: _Frame) -> Iterator[ContainerView]:
-    for key in ("initContainers", "containers"):
+    for key in pods.CONTAINER_LISTS:
         for at, raw in enumerate(items(spec.get(key))):
             yield _container(mapping(raw), key, (*path, key, at), frame)
 
 
 def _container(body: Json, key: str, path: Path, frame: _Frame) -> ContainerView:
-    kind = pods.kind_of(text(body.get("restartPolicy")), init=key == "initContainers")
+    kind = pods.kind_of(body.get("restartPolicy"), key)
     resources = mapping(body.get("resources"))
     name = text(body.get("name")) or f"{key}[{path[-1]}]"
     limits = _read(amounts_of(resources, "limits", (*path, "resources", "limits")), frame)

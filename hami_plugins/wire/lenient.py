@@ -17,9 +17,21 @@ def mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else _NOTHING
 
 
+def inside(raw: object, *names: str) -> Mapping[str, Any]:
+    """The mapping that a path of members leads to, else an empty one."""
+    for name in names:
+        raw = mapping(raw).get(name)
+    return mapping(raw)
+
+
 def items(value: object) -> list[object]:
     """The value if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
+
+
+def mappings(value: object) -> list[Mapping[str, Any]]:
+    """Those items of a list that are mappings."""
+    return [each for each in items(value) if isinstance(each, Mapping)]
 
 
 def text(value: object) -> str:
@@ -35,3 +47,8 @@ def texts(value: object) -> Mapping[str, str]:
 def whole(value: object) -> int | None:
     """The value if it is a whole number, else ``None``."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def uid(raw: object) -> str:
+    """The UID of an object; empty for one that the API server has not taken yet."""
+    return text(inside(raw, "metadata").get("uid"))

@@ -1,18 +1,19 @@
 """A Pod object of the API server, or one that a person wrote, to the ``Pod`` that decisions look at.
 
 Everything else in the object is ignored. Maps of texts are handed on as they are: do not change the object afterwards.
+``pod`` is strict. The functions that read one thing of a raw pod never refuse it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from hami_plugins.model.pods import FINISHED, Container, NodeConstraints, Pod, Requirement, ResourceList, Toleration
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.wire import fields, neighbours, quantity
 from hami_plugins.wire.fields import Json
-from hami_plugins.wire.lenient import mapping, text, texts
+from hami_plugins.wire.lenient import inside, mappings, text, texts
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"})
@@ -20,9 +21,41 @@ _NO_NAMES: Final[frozenset[str]] = frozenset()
 _shared_toleration = lru_cache(maxsize=1024)(Toleration)
 
 
-def finished(raw: Mapping[str, Any]) -> bool:
+CONTAINER_LISTS: Final = ("initContainers", "containers")
+"""The members of a pod's spec that list its containers, in the order in which they start."""
+
+
+def finished(raw: Json) -> bool:
     """Whether a pod, as the API server has it, has ended and holds nothing any more."""
-    return (raw.get("status") or {}).get("phase") in FINISHED
+    return inside(raw, "status").get("phase") in FINISHED
+
+
+def leaving(raw: Json) -> bool:
+    """Whether a pod, or any other object, is being deleted."""
+    return inside(raw, "metadata").get("deletionTimestamp") is not None
+
+
+def node_of(raw: Json) -> str:
+    """The node that a pod is bound to; empty while it has none."""
+    return text(inside(raw, "spec").get("nodeName"))
+
+
+def owners(raw: Json) -> list[Json]:
+    """The objects that own a pod, or any other object."""
+    return mappings(inside(raw, "metadata").get("ownerReferences"))
+
+
+def containers_of(raw: Json) -> Iterator[tuple[Json, ContainerKind]]:
+    """The containers of a pod as they are written, in the order in which they start, each with its kind."""
+    spec = inside(raw, "spec")
+    for name in CONTAINER_LISTS:
+        for each in mappings(spec.get(name)):
+            yield each, kind_of(each.get("restartPolicy"), name)
+
+
+def written(container: Json, name: str) -> Json:
+    """The ``limits`` or ``requests`` of a container as they are written."""
+    return inside(container, "resources", name)
 
 
 def pod(raw: object, *, default_requests: bool = True) -> Pod:
@@ -40,9 +73,10 @@ def pod(raw: object, *, default_requests: bool = True) -> Pod:
     status = fields.member(body, "status", place)
     in_metadata, in_spec = f"{place} metadata", f"{place} spec"
     labels = fields.text_map(metadata, "labels", in_metadata)
-    containers = (
-        *_containers(spec, "initContainers", in_spec, default_requests=default_requests),
-        *_containers(spec, "containers", in_spec, default_requests=default_requests),
+    containers = tuple(
+        _container(raw, f"{in_spec}.{listed}[{at}]", listed, default_requests=default_requests)
+        for listed in CONTAINER_LISTS
+        for at, raw in enumerate(fields.items(spec, listed, in_spec))
     )
     node = fields.text(spec, "nodeName", in_spec)
     return Pod(
@@ -72,9 +106,8 @@ def certain(raw: Json, uid: PodUid, containers_of: Callable[[Mapping[str, str]],
     ``containers_of`` makes the containers from the annotations, which say what was allocated. What init containers hold
     counts in addition then: which container is which is not known.
     """
-    metadata, spec, status = (mapping(raw.get(name)) for name in ("metadata", "spec", "status"))
+    metadata, node = inside(raw, "metadata"), node_of(raw)
     annotations = texts(metadata.get("annotations"))
-    node = text(spec.get("nodeName"))
     return Pod(
         namespace=text(metadata.get("namespace")),
         name=text(metadata.get("name")),
@@ -82,20 +115,13 @@ def certain(raw: Json, uid: PodUid, containers_of: Callable[[Mapping[str, str]],
         annotations=annotations,
         containers=containers_of(annotations),
         node=NodeName(node) if node else None,
-        phase=text(status.get("phase")) or "Pending",
+        phase=text(inside(raw, "status").get("phase")) or "Pending",
     )
 
 
-def _containers(spec: Json, name: str, place: str, *, default_requests: bool) -> list[Container]:
-    return [
-        _container(raw, f"{place}.{name}[{at}]", init=name == "initContainers", default_requests=default_requests)
-        for at, raw in enumerate(fields.items(spec, name, place))
-    ]
-
-
-def _container(raw: object, place: str, *, init: bool, default_requests: bool) -> Container:
+def _container(raw: object, place: str, listed: str, *, default_requests: bool) -> Container:
     body = fields.whole(raw, place)
-    kind = kind_of(fields.text(body, "restartPolicy", place) if init else "", init=init)
+    kind = kind_of(fields.text(body, "restartPolicy", place), listed)
     resources = fields.member(body, "resources", place)
     limits: ResourceList = {}
     requests: ResourceList = {}
@@ -114,9 +140,9 @@ def _container(raw: object, place: str, *, init: bool, default_requests: bool) -
     )
 
 
-def kind_of(restart_policy: str, *, init: bool) -> ContainerKind:
+def kind_of(restart_policy: object, listed: str) -> ContainerKind:
     """What a container is, by the list that it is in: a sidecar is an init container that is always restarted."""
-    if not init:
+    if listed == "containers":
         return ContainerKind.APP
     return ContainerKind.SIDECAR if restart_policy == "Always" else ContainerKind.INIT
 

@@ -16,7 +16,7 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
 from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.model.units import MiB, NodeName
-from hami_plugins.wire import koordinator, koordinator_devices, objects, pods
+from hami_plugins.wire import koordinator, koordinator_devices, lenient, objects, pods
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.koordinator import ALLOCATED_KEY, GPU_TYPE, MEMORY, AllocatedDevice
 from hami_plugins.wire.koordinator_devices import MODEL_LABEL, DeviceObject
@@ -137,7 +137,7 @@ class WatchedCluster:
         with self._lock:
             state = self._state
             known = state.koordlets.pop(change.uid, None)
-            node = NodeName(str((raw or {}).get("spec", {}).get("nodeName") or ""))
+            node = NodeName("" if raw is None else pods.node_of(raw))
             if koordlet is not None and node:
                 state.koordlets[change.uid] = (node, koordlet)
             if known != (now := state.koordlets.get(change.uid)):
@@ -181,7 +181,7 @@ class WatchedCluster:
             held = frozenset(
                 minor for uid in self._state.by_node.get(name, ()) for minor in self._state.pods[uid].minors
             )
-            uid = str((node.raw.get("metadata") or {}).get("uid"))
+            uid = lenient.uid(node.raw)
             site = NodeToPublish(
                 found=node.found, uid=uid, held=held, reported=self._state.does.get(name, _NONE).reports
             )
@@ -230,7 +230,7 @@ class WatchedCluster:
         """The name behind a change: deletions that a list has shown carry no object."""
         with self._lock:
             if change.object is not None and change.kind != "synced":
-                name = NodeName(str((change.object.get("metadata") or {}).get("name")))
+                name = NodeName(str(lenient.inside(change.object, "metadata").get("name")))
                 self._state.names[change.uid] = name
             found = self._state.names.get(change.uid)
             if change.kind == "deleted":
@@ -268,12 +268,11 @@ class WatchedCluster:
             return NodeCards(node=name, remarks=(str(error),), certain=False)
 
     def _held(self, raw: Json) -> HeldPod | None:
-        metadata, spec = raw.get("metadata") or {}, raw.get("spec") or {}
-        node = spec.get("nodeName")
+        metadata, node = lenient.inside(raw, "metadata"), pods.node_of(raw)
         if not node or pods.finished(raw):
             return None
         cards = self._recorded(metadata)
-        if cards is None and not _asks(spec):
+        if cards is None and not _asks(raw):
             return None
         try:
             pod = pods.pod(raw)
@@ -282,14 +281,14 @@ class WatchedCluster:
             return None
         return HeldPod(
             name=pod.full_name,
-            node=NodeName(str(node)),
+            node=NodeName(node),
             minors=frozenset(each.minor for each in cards or ()),
             limits=injection.limits_of(raw, pod, cards),
         )
 
     def _recorded(self, metadata: Json) -> tuple[AllocatedDevice, ...] | None:
         """The cards that a pod was given; ``None`` where nobody says, or nobody can read it."""
-        text = (metadata.get("annotations") or {}).get(ALLOCATED_KEY)
+        text = lenient.mapping(metadata.get("annotations")).get(ALLOCATED_KEY)
         try:
             return koordinator.decode(text).get(GPU_TYPE, ()) if isinstance(text, str) else None
         except WireError as error:
@@ -311,18 +310,18 @@ def _by_node(koordlets: Iterable[tuple[NodeName, Koordlet]]) -> dict[NodeName, K
 
 def _told(raw: Json) -> object:
     """All of a node that its cards are read from."""
-    metadata, status = raw.get("metadata") or {}, raw.get("status") or {}
+    metadata, status = lenient.inside(raw, "metadata"), lenient.inside(raw, "status")
     return metadata.get("annotations"), metadata.get("labels"), status.get("capacity"), status.get("allocatable")
 
 
 def _version(raw: Json) -> int | None:
     """Versions of one object grow; ``None`` where they are no numbers."""
-    text = str((raw.get("metadata") or {}).get("resourceVersion"))
+    text = str(lenient.inside(raw, "metadata").get("resourceVersion"))
     return int(text) if text.isdecimal() else None
 
 
 def _labels(raw: Json) -> Mapping[str, str]:
-    return (raw.get("metadata") or {}).get("labels") or {}
+    return lenient.inside(raw, "metadata", "labels")
 
 
 def _published(raw: Json) -> _Published:
@@ -338,14 +337,14 @@ def _published(raw: Json) -> _Published:
     )
 
 
-def _asks(spec: Json) -> bool:
+def _asks(raw: Json) -> bool:
     """Whether some container asks for something of Koordinator's: looked at first, for most pods ask for nothing."""
-    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
-        resources = container.get("resources") if isinstance(container, Mapping) else None
-        for part in resources.values() if isinstance(resources, Mapping) else ():
-            if isinstance(part, Mapping) and any(koordinator.current(name).startswith(PREFIX) for name in part):
-                return True
-    return False
+    return any(
+        koordinator.current(name).startswith(PREFIX)
+        for container, _ in pods.containers_of(raw)
+        for part in ("limits", "requests")
+        for name in pods.written(container, part)
+    )
 
 
 def _why_unlimited(pod: HeldPod, *, hooked: bool) -> str:

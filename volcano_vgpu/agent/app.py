@@ -25,6 +25,7 @@ from hami_plugins.node.hami_core.library import install
 from hami_plugins.node.kubelet.pod_resources import ContainerDevices, PodResources
 from hami_plugins.web.probes import Check, first_trouble, probe_routes
 from hami_plugins.web.server import WebServer
+from hami_plugins.wire import lenient
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pods import finished
 from volcano_vgpu.agent import competing_plugins, library, node
@@ -332,14 +333,14 @@ class Agent:
         raw = change.object
         if change.kind != "added" or raw is None or not self._cards_of(raw):
             return
-        if ((raw.get("metadata") or {}).get("annotations") or {}).get(names.MARKER_KEY) == mode.AllocatorMode.EXTENDER:
+        if lenient.inside(raw, "metadata", "annotations").get(names.MARKER_KEY) == mode.AllocatorMode.EXTENDER:
             return
-        if (raw.get("status") or {}).get("phase") == "Pending" or self._bound_unheard(raw):
+        if lenient.inside(raw, "status").get("phase") == "Pending" or self._bound_unheard(raw):
             self.publisher.touch(WriteReason.BIND)
 
     def _bound_unheard(self, raw: Json) -> bool:
         """Whether the node was not written since the pod was bound: an agent before this one was ended in between."""
-        bound = bound_at((raw.get("metadata") or {}).get("annotations") or {}, datetime.now(UTC))
+        bound = bound_at(lenient.inside(raw, "metadata", "annotations"), datetime.now(UTC))
         touched = publication.touched_at(self._own.by_name("", self._settings.node) or {})
         return bound is not None and (touched is None or touched < bound)
 

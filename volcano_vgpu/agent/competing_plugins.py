@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from hami_plugins.node.kubelet import sockets
 from hami_plugins.wire.fields import Json
-from hami_plugins.wire.pods import finished
+from hami_plugins.wire.pods import finished, leaving
 from volcano_vgpu.agent.kubelet import SOCKET
 from volcano_vgpu.core import register, slots
 
@@ -111,9 +111,8 @@ def _suspects(around: NodeEnvironment, directory: str) -> tuple[str, ...]:
     found: list[str] = []
     for pod in around.pods:
         metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
-        ended = finished(pod) or "deletionTimestamp" in metadata
         own = around.own_pod in (metadata.get("uid"), metadata.get("name"))
-        if ended or own or not _mounts(spec, directory):
+        if finished(pod) or leaving(pod) or own or not _mounts(spec, directory):
             continue
         images = [str(each.get("image") or "") for each in spec.get("containers") or []]
         name = f"{metadata.get('namespace')}/{metadata.get('name')}"

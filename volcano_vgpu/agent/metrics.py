@@ -16,6 +16,7 @@ from hami_plugins.engine.inventory import with_pods
 from hami_plugins.model.devices import Device, DeviceUsage
 from hami_plugins.model.units import DeviceId, PodUid
 from hami_plugins.observe.metrics import Metrics
+from hami_plugins.wire import lenient
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pod_devices import AssignedDevice
 from volcano_vgpu.agent.containers import DirectoryTotals
@@ -139,8 +140,7 @@ def _bookings(sight: CurrentView, sources: MetricSources) -> Iterator[Metric]:
     served: dict[str, dict[str, tuple[AssignedDevice, ...]]] = {}
     for (uid, container), devices in sources.allocations().items():
         served.setdefault(uid, {})[container] = devices
-    pods = ((raw, str((raw.get("metadata") or {}).get("uid"))) for raw in sources.pods())
-    records = (record_of(raw, sight.offer, served.get(uid)) for raw, uid in pods)
+    records = (record_of(raw, sight.offer, served.get(lenient.uid(raw))) for raw in sources.pods())
     entry = with_pods(sight.offer.entry, tuple(record for record in records if record is not None))
     families = {
         "memory": _by_card("card_memory_bytes", "Memory that can be allocated"),

@@ -11,6 +11,7 @@ from hami_plugins.kube import paths
 from hami_plugins.kube.port import KubeApi, Selection
 from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.kube.store import Store
+from hami_plugins.wire import lenient
 from hami_plugins.wire.fields import Json
 from volcano_vgpu.core.allocator.names import ALLOCATION_KEYS
 
@@ -75,8 +76,7 @@ class NodePods:
 
     def _saw(self, change: ObjectChange) -> None:
         if change.object is not None and change.kind in ("added", "modified"):
-            annotations = (change.object.get("metadata") or {}).get("annotations")
-            self._first.setdefault(change.uid, annotations if isinstance(annotations, Mapping) else {})
+            self._first.setdefault(change.uid, lenient.inside(change.object, "metadata", "annotations"))
         elif change.kind == "deleted":
             self._first.pop(change.uid, None)
 

@@ -18,9 +18,10 @@ from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.units import PodUid
 from hami_plugins.node.kubelet.checkpoint import Checkpoint
 from hami_plugins.node.kubelet.pod_resources import ContainerDevices
+from hami_plugins.wire import lenient
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pod_devices import AssignedDevice
-from hami_plugins.wire.pods import finished
+from hami_plugins.wire.pods import containers_of, finished, leaving
 from volcano_vgpu.agent.cdi import CdiDirectory, Serving
 from volcano_vgpu.agent.containers import ContainerDirectories
 from volcano_vgpu.core import edits, identity
@@ -215,8 +216,7 @@ class PreStartHandler:
         raw = self._ports.pods.get(uid)
         if raw is None:
             return True
-        going = or_going and (raw.get("metadata") or {}).get("deletionTimestamp") is not None
-        return going or finished(raw)
+        return (or_going and leaving(raw)) or finished(raw)
 
     def _pod(self, uid: PodUid) -> Json | ContainerRefusal:
         raw = self._ports.pods.get(uid)
@@ -392,12 +392,10 @@ def _yet_to_start(raw: Json, calling: Iterable[str]) -> list[str]:
 
     A refused init container never runs, so nothing after it starts: the call is for the first of them.
     """
-    status, spec = raw.get("status") or {}, raw.get("spec") or {}
     ended = {
         each.get("name")
-        for each in status.get("initContainerStatuses") or ()
-        if ((each.get("state") or {}).get("terminated") or {}).get("exitCode") == 0
+        for each in lenient.mappings(lenient.inside(raw, "status").get("initContainerStatuses"))
+        if lenient.inside(each, "state", "terminated").get("exitCode") == 0
     }
-    order = [each.get("name") for each in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))]
-    names = set(calling)
-    return [name for name in order if name in names and name not in ended]
+    left = set(calling) - ended
+    return [str(each["name"]) for each, _ in containers_of(raw) if each.get("name") in left]

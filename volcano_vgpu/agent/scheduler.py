@@ -21,6 +21,7 @@ from hami_plugins.kube.leases import lease_selection
 from hami_plugins.kube.port import KubeApi
 from hami_plugins.kube.reflector import Backoff, ObjectChange, Reflector
 from hami_plugins.vendors.volcano_releases import HANDSHAKE, Version, version_of, version_of_image
+from hami_plugins.wire import lenient
 from volcano_vgpu.core.settings import Choice, Scheduler
 
 _BACKOFF: Final = Backoff(first=1.0, most=300.0)
@@ -154,8 +155,8 @@ class SchedulerWatch:
         except KubeError as error:
             self._log.info("scheduler_version_unknown", deployment=f"{namespace}/{name}", error=str(error))
             return None
-        pod = ((deployment.get("spec") or {}).get("template") or {}).get("spec") or {}
-        images = [str(each.get("image") or "") for each in pod.get("containers") or []]
+        pod = lenient.inside(deployment, "spec", "template", "spec")
+        images = [str(each.get("image") or "") for each in lenient.mappings(pod.get("containers"))]
         return next((version for image in images if (version := version_of_image(image)) is not None), None)
 
     def _saw(self, change: ObjectChange) -> None:

@@ -16,7 +16,7 @@ from hami_plugins.engine.eligibility import selected
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths, removal
 from hami_plugins.kube.port import KubeApi, Selection
-from hami_plugins.wire import pods
+from hami_plugins.wire import lenient, pods
 from hami_plugins.wire.fields import Json
 from volcano_vgpu.agent.cleanup import Remains
 from volcano_vgpu.core import register
@@ -71,9 +71,9 @@ def for_good(api: KubeApi, daemon_set: str, node: str, labels: Mapping[str, str]
             return True
         _log.warning("daemon_set_not_read", daemon_set=daemon_set, error=str(error))
         return False
-    if "deletionTimestamp" in (found.get("metadata") or {}):
+    if pods.leaving(found):
         return True
-    template = ((found.get("spec") or {}).get("template") or {}).get("spec") or {}
+    template = lenient.inside(found, "spec", "template", "spec")
     places = {key: template[key] for key in ("nodeSelector", "affinity") if key in template}
     return not selected(node, labels, pods.pod({"metadata": {"name": name}, "spec": places}).constraints)
 
@@ -140,9 +140,9 @@ class Uninstaller:
             return
         uid = agents["metadata"].get("uid")
         for pod in self._pods():
-            where = (pod.get("spec") or {}).get("nodeName")
-            if where and any(owner.get("uid") == uid for owner in pod["metadata"].get("ownerReferences") or ()):
-                yield str(pod["metadata"]["name"]), str(where)
+            where = pods.node_of(pod)
+            if where and any(owner.get("uid") == uid for owner in pods.owners(pod)):
+                yield str(pod["metadata"]["name"]), where
 
     def _pods(self) -> Iterator[Json]:
         for page in self._api.list_pages(Selection(paths.pods(self._release.namespace), "Pod")):

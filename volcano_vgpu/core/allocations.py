@@ -27,8 +27,8 @@ from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import DeviceId, PodUid
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors.volcano import NODE_KEY, PHASE_KEY, SPEC, request
+from hami_plugins.wire import lenient, volcano
 from hami_plugins.wire import pods as wire_pods
-from hami_plugins.wire import volcano
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pod_devices import AssignedDevice
 from volcano_vgpu.core.model import SlotId
@@ -105,7 +105,7 @@ def _annotated(pod: Pod, served: Served, spec: VendorSpec) -> Mapping[str, str]:
 
 def is_static(raw: Json) -> bool:
     """Whether the kubelet read the pod from a file; the API server has only its image."""
-    annotations = (raw.get("metadata") or {}).get("annotations") or {}
+    annotations = lenient.inside(raw, "metadata", "annotations")
     return MIRROR_KEY in annotations or annotations.get(CONFIG_SOURCE_KEY, "api") != "api"
 
 

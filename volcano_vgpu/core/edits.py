@@ -30,6 +30,7 @@ from hami_plugins.wire.hami_core import (
     PRELOAD,
     PRELOAD_IN_CONTAINER,
 )
+from hami_plugins.wire.pods import containers_of, written
 from volcano_vgpu.core.identity import NONCE_KEY
 from volcano_vgpu.core.model import NodeInventory, SharingMode
 from volcano_vgpu.core.settings import AgentSettings
@@ -147,12 +148,7 @@ def cache_name(directory: str) -> str:
 
 def container_in(raw_pod: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """A container's part of a pod's specification; empty where there is none of that name."""
-    spec = raw_pod.get("spec") or {}
-    for each in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
-        if each.get("name") == name:
-            found: Mapping[str, Any] = each
-            return found
-    return {}
+    return next((each for each, _ in containers_of(raw_pod) if each.get("name") == name), {})
 
 
 def cdi_device(name: str, edits: ContainerEdits, annotations: Mapping[str, str]) -> Mapping[str, Any]:
@@ -206,7 +202,7 @@ def _library_words(owner: Owner, settings: EditSettings) -> tuple[tuple[str, str
         words.append(("LIBCUDA_LOG_LEVEL", str(settings.log_level)))
     if settings.active_oom_killer:
         words.append(("ACTIVE_OOM_KILLER", "true"))
-    limits = (owner.raw.get("resources") or {}).get("limits") or {}
+    limits = written(owner.raw, "limits")
     if settings.priority and settings.priority in limits:
         words.append(("CUDA_TASK_PRIORITY", str(limits[settings.priority])))
     if settings.mode is SharingMode.MPS:

@@ -13,6 +13,7 @@ from typing import Any
 from hami_plugins.allocations import writers
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors.volcano import NODE_KEY
+from hami_plugins.wire import lenient
 from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
 
 
@@ -29,7 +30,7 @@ def doubt(raw: Mapping[str, Any], first: Mapping[str, str] | None, spec: VendorS
             "again without both",
             heals=False,
         )
-    now = (raw.get("metadata") or {}).get("annotations") or {}
+    now = lenient.inside(raw, "metadata", "annotations")
     for key in keys if first is not None else ():
         before = (first or {}).get(key, "")
         if now.get(key, "") != before:

@@ -13,9 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import DeviceId, PodUid
+from hami_plugins.wire import lenient
 from hami_plugins.wire.fields import Json
-from hami_plugins.wire.pods import finished
+from hami_plugins.wire.pods import containers_of, finished, written
 from volcano_vgpu.core.allocations import allocated_cards
 from volcano_vgpu.core.shares import NodeOffer
 
@@ -94,15 +96,13 @@ def _waiting(raw: Json, held: Mapping[str, frozenset[str]], offer: NodeOffer) ->
         return None
     allocated = allocated_cards(raw, offer)
     cards = tuple(card for name in empty for card in allocated.get(name, ()))
-    return AdmittedPod(PodUid(str((raw.get("metadata") or {}).get("uid", ""))), empty[0], cards)
+    return AdmittedPod(PodUid(lenient.uid(raw)), empty[0], cards)
 
 
 def _asking(raw: Json, resource: str) -> list[str]:
     """The containers that ask the kubelet for slots and are listed: applications and sidecars, in the pod's order."""
-    spec = raw.get("spec") or {}
-    sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]
     return [
         str(each.get("name"))
-        for each in (*sidecars, *(spec.get("containers") or ()))
-        if ((each.get("resources") or {}).get("limits") or {}).get(resource) not in (None, "0", 0)
+        for each, kind in containers_of(raw)
+        if kind is not ContainerKind.INIT and written(each, "limits").get(resource) not in (None, "0", 0)
     ]

@@ -13,6 +13,7 @@ from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.units import DeviceId, PodUid
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.observe.metrics import Metrics
+from hami_plugins.wire import lenient
 from hami_plugins.wire.fields import Json
 from volcano_vgpu.agent.containers import ContainerDirectories
 from volcano_vgpu.core.allocations import allocated_devices
@@ -44,7 +45,7 @@ def known_of(  # noqa: PLR0913 - one parameter for each thing that is known
     ``cards`` are all that were found on it, registered or not; ``None`` where they were not looked for.
     """
     written = {
-        (PodUid(str((raw.get("metadata") or {}).get("uid"))), container): devices
+        (PodUid(lenient.uid(raw)), container): devices
         for raw in pods
         for container, devices in allocated_devices(raw, spec).items()
     }

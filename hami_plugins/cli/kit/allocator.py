@@ -35,6 +35,7 @@ from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.output.rows import Table, TableRow
 from hami_plugins.output.schema import API_VERSION
 from hami_plugins.web.settings import Service
+from hami_plugins.wire import lenient
 
 STDIN = "-"
 
@@ -186,7 +187,7 @@ def audit(books: LockedAllocationCache, client: KubeClient, *, form: Form, heade
         if take is not None:
             for page in client.pages(collection):
                 for raw in page:
-                    take(ObjectChange("added", raw, str((raw.get("metadata") or {}).get("uid"))))
+                    take(ObjectChange("added", raw, lenient.uid(raw)))
     found, noun = books.findings(), books.product.spec.noun
     if form is not Form.TABLE:
         output.document(auditing.document(found, books.product.audit), form)

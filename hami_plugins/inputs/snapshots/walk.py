@@ -15,6 +15,8 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.inputs.snapshots.pseudonyms import Named, PseudonymSource
 from hami_plugins.inputs.snapshots.published import KINDS, NUMBERED, Published
 from hami_plugins.inputs.snapshots.trimmer import GROUP_KEYS, QUEUE_KEYS, TASK_KEYS
+from hami_plugins.wire import lenient
+from hami_plugins.wire.pods import containers_of
 
 NODE_KEYS: Final = (
     "hami.io/vgpu-node",
@@ -172,14 +174,8 @@ class Walk:
 
 def _container_names(spec: object) -> dict[str, str]:
     """The names of a pod's containers, by number."""
-    names: list[str] = []
-    for part in ("initContainers", "containers"):
-        listed = spec.get(part) if isinstance(spec, Mapping) else None
-        for each in listed if isinstance(listed, list) else ():
-            name = each.get("name") if isinstance(each, Mapping) else None
-            if isinstance(name, str) and name:
-                names.append(name)
-    return {name: f"c{at}" for at, name in enumerate(dict.fromkeys(names))}
+    names = (lenient.text(each.get("name")) for each, _ in containers_of({"spec": spec}))
+    return {name: f"c{at}" for at, name in enumerate(dict.fromkeys(filter(None, names)))}
 
 
 def _without_escapes(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from hami_plugins.errors import WireError
 from hami_plugins.inputs.manifests.fields import Field
 from hami_plugins.wire import objects
+from hami_plugins.wire.pods import CONTAINER_LISTS
 
 MAX_PODS: Final = 100_000
 """Most pods that one submission may stand for."""
@@ -54,7 +55,7 @@ def template(field: Field, namespace: str) -> PodTemplate:
     left to admission, because webhooks see them first.
     """
     metadata, spec = field.inner("metadata"), field.needed("spec")
-    for key in ("initContainers", "containers"):
+    for key in CONTAINER_LISTS:
         for container in spec.items(key):
             resources = container.inner("resources")
             resources.amounts("limits", signed=True)

@@ -72,7 +72,7 @@ def _placed(raw: Json, namespace: str) -> Json:
 
 def _is_left_alone(raw: Json) -> bool:
     labels = fields.text_map(fields.member(raw, "metadata", "pod ?:"), "labels", "pod ?: metadata")
-    return labels.get(OPT_IN) == IGNORE or bool(fields.member(raw, "spec", "pod ?:").get("nodeName"))
+    return labels.get(OPT_IN) == IGNORE or bool(pods.node_of(raw))
 
 
 def _reasons(findings: Iterable[TranslationFinding]) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from hami_plugins.wire import lenient
+
 LABEL: Final = "koord-app"
 NAME: Final = "koordlet"
 ACCELERATORS: Final = "Accelerators"
@@ -27,8 +29,7 @@ def koordlet_of(pod: Mapping[str, Any]) -> Koordlet | None:
 
     Both gates are off unless an argument says otherwise (Koordinator 1.7.0 ``pkg/features/koordlet_features.go``).
     """
-    labels = (pod.get("metadata") or {}).get("labels") or {}
-    if not isinstance(labels, Mapping) or labels.get(LABEL) != NAME:
+    if lenient.inside(pod, "metadata", "labels").get(LABEL) != NAME:
         return None
     gates = dict(_gates(pod))
     return Koordlet(reports=is_on(gates, ACCELERATORS), injects=is_on(gates, INJECTION))
@@ -53,8 +54,6 @@ def gates_of(arguments: Sequence[str]) -> Iterator[tuple[str, bool]]:
 
 
 def _gates(pod: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
-    for container in (pod.get("spec") or {}).get("containers") or ():
-        if not isinstance(container, Mapping):
-            continue
+    for container in lenient.mappings(lenient.inside(pod, "spec").get("containers")):
         words = [*(container.get("command") or ()), *(container.get("args") or ())]
         yield from gates_of([str(each) for each in words])

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from hami_plugins.kube import paths
 from hami_plugins.model.dialect import Dialect
+from hami_plugins.wire import lenient, pods
 from hami_plugins.wire.fields import Json
 from koordinator_adapter.core.translation.model import at
 from koordinator_adapter.core.translation.objects import KOORDINATOR_GROUP, VOLCANO_GROUP
@@ -70,9 +71,7 @@ def is_quota(raw: Mapping[str, object], target: Dialect) -> bool:
 
 def owner_of(raw: Mapping[str, object]) -> Mapping[str, object] | None:
     """Who makes an object and puts it right, if somebody does."""
-    metadata = raw.get("metadata")
-    owners = metadata.get("ownerReferences") if isinstance(metadata, Mapping) else None
-    return next((each for each in owners or () if isinstance(each, Mapping) and each.get("controller")), None)
+    return next((each for each in pods.owners(raw) if each.get("controller")), None)
 
 
 def served(raw: Mapping[str, object]) -> bool:
@@ -105,8 +104,7 @@ def kind_of(raw: Mapping[str, object]) -> tuple[str, str]:
 
 def name_of(raw: Mapping[str, object]) -> str:
     """How an object is called: what it is, where, and its name."""
-    metadata = raw.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
+    metadata = lenient.inside(raw, "metadata")
     group = str(raw.get("apiVersion", "")).partition("/")[0]
     kind = str(raw.get("kind", "")).lower()
     kind = f"{kind}.{group}" if "." in group else kind
@@ -115,8 +113,7 @@ def name_of(raw: Mapping[str, object]) -> str:
 
 def is_named(raw: Mapping[str, object]) -> bool:
     """Whether an object has a name and a namespace that an API server can have given it; a dump may hold anything."""
-    metadata = raw.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
+    metadata = lenient.inside(raw, "metadata")
     names = (metadata.get("namespace", "default"), metadata.get("name"))
     return all(isinstance(each, str) and each and "/" not in each for each in names)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from hami_plugins.model.edits import DropEdit, Path, made
+from hami_plugins.wire import lenient
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.gang_keys import GROUP_KEY
 from koordinator_adapter.core.translation.model import at
@@ -36,8 +37,7 @@ _WRITTEN: Final[Mapping[tuple[str, str], tuple[Path, ...]]] = {
 def submission(raw: Mapping[str, object]) -> Json:
     """The part of an object that its author wrote, so that it can be created again. Never raises."""
     kept = {name: value for name, value in raw.items() if name != "status"}
-    metadata = raw.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
+    metadata = lenient.inside(raw, "metadata")
     kept["metadata"] = {name: metadata[name] for name in _KEPT_METADATA if name in metadata}
     kind = (str(raw.get("apiVersion", "v1")), str(raw.get("kind", "")))
     paths: list[Path] = []

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from hami_plugins.engine.eligibility import met
 from hami_plugins.model.pods import Requirement
-from hami_plugins.wire import fields, neighbours
+from hami_plugins.wire import fields, lenient, neighbours
 from hami_plugins.wire.fields import Json
 from neuron_topology.core import names
 from neuron_topology.core.hypernodes.generator import HyperNode
@@ -121,7 +121,7 @@ def _pattern(text: str, place: str) -> re.Pattern[str]:
 def spec_of(raw: Json) -> dict[str, Any]:
     """What of a HyperNode is compared: members in no order, and only labels that are written here."""
     spec = raw.get("spec") or {}
-    labels = (raw.get("metadata") or {}).get("labels") or {}
+    labels = lenient.inside(raw, "metadata", "labels")
     ours = {key: value for key, value in labels.items() if key in OUR_LABELS}
     members = sorted(str(sorted(each.items())) for each in spec.get("members") or ())
     return {"tier": spec.get("tier"), "tierName": spec.get("tierName"), "members": members, "labels": ours}

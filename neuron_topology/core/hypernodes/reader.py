@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from hami_plugins.errors import WireError
+from hami_plugins.wire import lenient, pods
 from neuron_topology.core.hypernodes import machines, objects
 from neuron_topology.core.hypernodes.machines import TopologyNode
 from neuron_topology.core.hypernodes.objects import ExistingHyperNode
@@ -65,9 +66,7 @@ def read(raws: Iterable[Mapping[str, Any]]) -> TopologySnapshot:
 
 def _bound(raw: Mapping[str, Any]) -> Iterable[JobPod]:
     """The pod, if it is of a Volcano Job and on a node."""
-    metadata, spec = raw.get("metadata") or {}, raw.get("spec") or {}
-    labels = metadata.get("labels") or {} if isinstance(metadata, dict) else {}
-    job = labels.get(_JOB_LABEL) if isinstance(labels, dict) else None
-    node = spec.get("nodeName") if isinstance(spec, dict) else None
-    if isinstance(job, str) and isinstance(node, str) and node:
+    metadata, node = lenient.inside(raw, "metadata"), pods.node_of(raw)
+    job = lenient.mapping(metadata.get("labels")).get(_JOB_LABEL)
+    if isinstance(job, str) and node:
         yield JobPod(str(metadata.get("namespace") or "default"), str(metadata.get("name")), job, node)

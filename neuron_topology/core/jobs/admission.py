@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hami_plugins.errors import WireError
-from hami_plugins.wire import admission
+from hami_plugins.wire import admission, lenient
 from hami_plugins.wire.admission_review import Allowed, Answer, Denied
 from hami_plugins.wire.fields import Json
 from neuron_topology.core.jobs import patch
@@ -22,8 +22,7 @@ def admit(raw: Json, defaults: JobDefaults = _USUAL) -> Answer:
     """
     if not patch.is_job(raw):
         return Allowed()
-    metadata = raw.get("metadata")
-    named = metadata if isinstance(metadata, dict) else {}
+    named = lenient.inside(raw, "metadata")
     name = named.get("name") or named.get("generateName") or ""
     try:
         found = patch.patch(raw, defaults, place=f"job {name}:")

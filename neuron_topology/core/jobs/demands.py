@@ -8,10 +8,9 @@ from typing import Final, NamedTuple
 from hami_plugins.errors import InvalidRequestError, WireError
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.quantity import NANO
-from hami_plugins.model.requests import ContainerKind
 from hami_plugins.wire import fields, quantity
 from hami_plugins.wire.fields import Json
-from hami_plugins.wire.pods import booked_for
+from hami_plugins.wire.pods import CONTAINER_LISTS, booked_for, kind_of
 from neuron_topology.core import names, vendor
 from neuron_topology.core.hardware.instances import InstanceType
 from neuron_topology.core.nodes import FAMILY_LABEL
@@ -20,9 +19,6 @@ from neuron_topology.core.sets.tables import Topology
 
 EXTENDED: Final = (names.DEVICES, names.CORES, names.EFA)
 """The resources that matter here, in whole numbers."""
-
-GROUPS: Final = ("initContainers", "containers")
-"""Where a pod has its containers, in the order in which they start."""
 
 
 class Asking(NamedTuple):
@@ -50,8 +46,8 @@ class DemandRemark(NamedTuple):
 def read(spec: Json, place: str) -> tuple[Asking, ...]:
     """The containers of a pod. Raises ``WireError`` for what the vendor refuses wherever the pod would run."""
     found = tuple(
-        _asking(fields.whole(raw, where), where, init=group == "initContainers")
-        for group in GROUPS
+        _asking(fields.whole(raw, where), where, group)
+        for group in CONTAINER_LISTS
         for at, raw in enumerate(fields.items(spec, group, place))
         for where in (f"{fields.path(place, group)}[{at}]",)
     )
@@ -97,14 +93,12 @@ def _together(asking: Asking, kind: InstanceType, pool: str | None) -> Iterator[
     yield DemandRemark(where, f"{what}, or select a node pool with {FAMILY_LABEL}={Family.LINKED}")
 
 
-def _asking(raw: Json, place: str, *, init: bool) -> Asking:
+def _asking(raw: Json, place: str, listed: str) -> Asking:
     inside = f"{place}.resources"
     limits = fields.member(fields.member(raw, "resources", place), "limits", inside)
     amounts = {
         name: quantity.parse(limits[name], key=f"{inside}.limits[{name}]") for name in EXTENDED if name in limits
     }
-    kind = ContainerKind.APP
-    if init:
-        kind = ContainerKind.SIDECAR if raw.get("restartPolicy") == "Always" else ContainerKind.INIT
+    kind = kind_of(raw.get("restartPolicy"), listed)
     name = fields.text(raw, "name", place)
     return Asking(f"{inside}.limits", Container(name=name, kind=kind, limits=amounts, requests=amounts))

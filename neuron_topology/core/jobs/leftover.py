@@ -56,11 +56,7 @@ class Leftover:
             self._offered[raw["metadata"]["name"]] = kind, _room(cpu, memory)
 
     def _take_pod(self, raw: Mapping[str, Any]) -> None:
-        metadata = raw.get("metadata")
-        owners = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
-        if not isinstance(owners, list) or pods.finished(raw):
-            return
-        if any(isinstance(each, dict) and each.get("kind") == "DaemonSet" for each in owners):
+        if any(each.get("kind") == "DaemonSet" for each in pods.owners(raw)) and not pods.finished(raw):
             pod = pods.pod(raw)
             asked = dict(pod.constraints.requests)
             node = pod.node or ""

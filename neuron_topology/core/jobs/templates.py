@@ -10,6 +10,7 @@ from hami_plugins.errors import WireError
 from hami_plugins.model.quantity import NANO
 from hami_plugins.wire import fields, quantity
 from hami_plugins.wire.fields import Json
+from hami_plugins.wire.pods import CONTAINER_LISTS
 from neuron_topology.core import names
 from neuron_topology.core.hardware.instances import INSTANCE_TYPES, InstanceType
 from neuron_topology.core.jobs import demands, node_capacity
@@ -88,7 +89,7 @@ def tier_of(spec: Json, place: str) -> str:
 
 
 def _each_container(spec: Json, place: str, changes: list[TemplateChange]) -> Json:
-    for group in demands.GROUPS:
+    for group in CONTAINER_LISTS:
         containers = []
         for at, raw in enumerate(fields.items(spec, group, place)):
             where = f"{fields.path(place, group)}[{at}]"

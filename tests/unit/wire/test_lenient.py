@@ -18,6 +18,10 @@ from hami_plugins.wire import lenient
         (lenient.items, [1], [1]),
         (lenient.items, {"a": 1}, []),
         (lenient.items, "ab", []),
+        (lenient.mappings, [{"a": 1}, 2], [{"a": 1}]),
+        (lenient.mappings, {"a": 1}, []),
+        (lenient.uid, {"metadata": {"uid": "u"}}, "u"),
+        (lenient.uid, {"metadata": "u"}, ""),
         (lenient.text, "a", "a"),
         (lenient.text, 1, ""),
         (lenient.texts, {"a": "x", "b": 1, "c": None}, {"a": "x"}),
@@ -30,3 +34,10 @@ from hami_plugins.wire import lenient
 )
 def test_what_is_of_another_type_is_not_there(read: Callable[[object], object], value: object, found: object) -> None:
     assert read(value) == found
+
+
+def test_a_path_ends_where_a_member_is_no_mapping() -> None:
+    raw = {"spec": {"template": {"a": 1}}}
+    assert lenient.inside(raw, "spec", "template") == {"a": 1}
+    assert lenient.inside(raw) == raw
+    assert lenient.inside(raw, "spec", "template", "a", "b") == {}

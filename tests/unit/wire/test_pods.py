@@ -270,3 +270,26 @@ def test_of_a_pod_that_cannot_be_read_node_phase_and_allocation_are_certain() ->
 def test_a_pod_without_anything_is_pending_and_on_no_node(broken: dict[str, object]) -> None:
     found = pods.certain(broken, PodUid("u"), lambda _texts: ())
     assert (found.namespace, found.node, found.phase) == ("", None, "Pending")
+
+
+def test_one_thing_of_a_raw_pod_is_read_without_the_rest() -> None:
+    amounts = {"limits": {"cpu": 1}}
+    raw = {
+        "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "ownerReferences": [{"kind": "Job"}, "another"]},
+        "spec": {
+            "nodeName": "n1",
+            "containers": [{"name": "main", "restartPolicy": "Always", "resources": amounts}, 3],
+            "initContainers": [{"name": "fetch"}, {"name": "mesh", "restartPolicy": "Always", "resources": []}],
+        },
+        "status": {"phase": "Failed"},
+    }
+    assert (pods.node_of(raw), pods.finished(raw), pods.leaving(raw)) == ("n1", True, True)
+    assert pods.owners(raw) == [{"kind": "Job"}]
+    read = [(each["name"], str(kind), pods.written(each, "limits")) for each, kind in pods.containers_of(raw)]
+    assert read == [("fetch", "init", {}), ("mesh", "sidecar", {}), ("main", "app", {"cpu": 1})]
+
+
+@pytest.mark.parametrize("broken", [{}, {"metadata": 1, "spec": [], "status": "x"}])
+def test_of_a_broken_pod_nothing_is_there(broken: dict[str, object]) -> None:
+    assert (pods.node_of(broken), pods.finished(broken), pods.leaving(broken)) == ("", False, False)
+    assert (pods.owners(broken), [*pods.containers_of(broken)]) == ([], [])

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from hami_plugins.wire import lenient
 from hami_plugins.wire.pods import finished
 
 BLOCKED: Final = -1
@@ -68,8 +69,8 @@ def other_monitor(pods: Iterable[Mapping[str, Any]]) -> str:
     for pod in pods:
         if finished(pod):
             continue
-        metadata = pod.get("metadata") or {}
-        for each in (pod.get("spec") or {}).get("containers") or ():
+        metadata = lenient.inside(pod, "metadata")
+        for each in lenient.mappings(lenient.inside(pod, "spec").get("containers")):
             words = (each.get("name"), *(each.get("command") or ()), *(each.get("args") or ()))
             if any(_MONITOR.search(str(word)) for word in words):
                 return f"{metadata.get('namespace')}/{metadata.get('name')} container {each.get('name')}"

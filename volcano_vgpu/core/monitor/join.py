@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hami_plugins.model.units import DeviceId, PodUid
+from hami_plugins.wire import lenient
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pod_devices import AssignedDevice
 from hami_plugins.wire.pods import finished
@@ -49,7 +50,7 @@ def usage_of(seen: Iterable[ContainerRegion], known: Known, *, now: float) -> tu
 
     ``now`` is in Unix seconds.
     """
-    pods = {PodUid(str((raw.get("metadata") or {}).get("uid"))): raw for raw in known.pods}
+    pods = {PodUid(lenient.uid(raw)): raw for raw in known.pods}
     found: dict[tuple[PodUid, str], ContainerRegion] = {}
     for each in seen:
         uid, _, name = each.directory.partition("_")
