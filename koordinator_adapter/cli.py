@@ -2,60 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from hami_plugins.cli.kit import options
+from hami_plugins.cli.kit.option_group import taking
 from hami_plugins.cli.kit.plugins import CommandGroup
 from hami_plugins.errors import ManifestError
-from hami_plugins.model.dialect import Dialect
-from koordinator_adapter.core.translation.choices import NoCoreLimit
-
-if TYPE_CHECKING:
-    from koordinator_adapter.core.translation.model import TranslationOptions
-
-NoCores = Annotated[
-    NoCoreLimit,
-    typer.Option(
-        "--no-core-limit",
-        help="What a container without a core limit requests from Koordinator: a share that stands for its place on "
-        "the card (and no limit), nothing (its cores can be allocated twice), or the whole card.",
-    ),
-]
-Slices = Annotated[int, typer.Option("--slices-per-card", min=1, max=100, help="How many such places a card has.")]
-Profiles = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--profile",
-        metavar="POLICY=SCHEDULER",
-        help="The scheduler (profile of Koordinator) for a policy, such as binpack=koord-binpack. Repeatable.",
-    ),
-]
-Models = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--model",
-        metavar="NAME",
-        help="A model of the cluster's cards, as nodes' label node.koordinator.sh/gpu-model spells it. Repeatable.",
-    ),
-]
-DeviceLabels = Annotated[
-    bool, typer.Option("--device-labels", help="Device objects carry the ids of cards as label gpu-uuid.")
-]
-CardMemory = Annotated[
-    int | None,
-    typer.Option(
-        "--card-memory", metavar="MIB", min=1, help="Memory of the largest card; larger requests are refused."
-    ),
-]
-RuntimeClass = Annotated[
-    str, typer.Option("--runtime-class", metavar="NAME", help="The runtime class of pods that name none; empty: none.")
-]
-Schedulers = Annotated[
-    list[str] | None,
-    typer.Option("--scheduler", metavar="WORDS=NAME", help="Another name of a system's scheduler, such as volcano=vc."),
-]
+from koordinator_adapter.commands.options import MigrateOptions, TranslateOptions
 
 app = typer.Typer(
     name="koordinator",
@@ -75,41 +30,8 @@ def koordinator() -> None:
 
 
 @app.command()
-def translate(
-    *,
-    files: options.Files = None,
-    recursive: options.Recursive = False,
-    to: Annotated[Dialect, typer.Option("--to", help="The target scheduler.")],
-    report: Annotated[
-        options.ReportForm | None,
-        typer.Option("--report", help="Print only the report of what is kept, lost and refused."),
-    ] = None,
-    in_place: Annotated[
-        bool, typer.Option("--in-place", help="Write the files. A file with a refused object is left unchanged.")
-    ] = False,
-    accept_loss: Annotated[
-        bool,
-        typer.Option("--accept-loss", help="Exit with 0 when something is lost but nothing is refused."),
-    ] = False,
-    submission: Annotated[
-        bool,
-        typer.Option(
-            "--submission",
-            help="The objects were read from a server (kubectl get -o yaml): leave out what it and the scheduler "
-            "wrote, so that they can be created again.",
-        ),
-    ] = False,
-    no_core_limit: NoCores = NoCoreLimit.SHARE,
-    slices_per_card: Slices = 10,
-    profile: Profiles = None,
-    model: Models = None,
-    device_labels: DeviceLabels = False,
-    card_memory: CardMemory = None,
-    runtime_class: RuntimeClass = "nvidia",
-    scheduler: Schedulers = None,
-    settings: options.Settings = None,
-    namespace: options.OfManifests = None,
-) -> None:
+@taking(TranslateOptions)
+def translate(order: TranslateOptions) -> None:
     """Translate manifests: pods, every kind of workload, PodGroups, queues and quotas, Volcano's Jobs.
 
     Comments and order stay where a file can be changed in place. Exit codes: 0 nothing is lost, 1 something is lost or
@@ -117,32 +39,11 @@ def translate(
     """
     from hami_plugins.cli.kit.inputs import present
 
-    made = _settings(
-        schedulers=scheduler,
-        profiles=profile,
-        no_core_limit=no_core_limit,
-        slices_per_card=slices_per_card,
-        models=model,
-        device_labels=device_labels,
-        card_memory=card_memory,
-        runtime_class=runtime_class,
-    )
-    present(*(files or ()), settings)
-    from koordinator_adapter.commands import translate as commands
+    settings = order.translation.read()
+    present(*(order.files or ()), order.settings)
+    from koordinator_adapter.commands.translate import translate as run
 
-    order = commands.TranslateOptions(
-        files=tuple(files or ()),
-        recursive=recursive,
-        target=to,
-        settings=made,
-        device_config=settings,
-        namespace=namespace or "default",
-        report=report,
-        in_place=in_place,
-        accept_loss=accept_loss,
-        submission=submission,
-    )
-    raise typer.Exit(commands.translate(order))
+    raise typer.Exit(run(order, settings))
 
 
 @app.command()
@@ -159,11 +60,10 @@ def doctor(
     ConfigMaps, Namespaces and MutatingWebhookConfigurations. Exit codes: 0 nothing is wrong, 1 something is, 2 cannot
     do it. Writes nothing.
     """
-    from hami_plugins.cli.kit.inputs import ClusterSource
+    from hami_plugins.cli.kit.inputs import cluster_source
     from koordinator_adapter.commands import doctor as diagnosing
 
-    source = ClusterSource(snapshots=tuple(snapshot or ()), context=context, kubeconfig=kubeconfig)
-    raise typer.Exit(diagnosing.run(source, form=form))
+    raise typer.Exit(diagnosing.run(cluster_source(snapshot, None, context, kubeconfig), form=form))
 
 
 @app.command()
@@ -280,40 +180,8 @@ def trust(
 
 
 @app.command()
-def migrate(
-    *,
-    to: Annotated[Dialect, typer.Option("--to", help="The target scheduler.")] = Dialect.KOORDINATOR,
-    namespace: options.Namespace = None,
-    everywhere: options.AllNamespaces = False,
-    snapshot: options.Snapshot = None,
-    context: options.Context = None,
-    kubeconfig: options.Kubeconfig = None,
-    records: Annotated[
-        bool, typer.Option("--records", help="Only the records of running pods; workloads stay unchanged.")
-    ] = False,
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Execute the steps, or resume those of the journal after an interruption.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the steps and write nothing (the default).")
-    ] = False,
-    undo: Annotated[
-        bool, typer.Option("--undo", help="Print how to undo the journal's steps; with --apply, undo them.")
-    ] = False,
-    journal: Annotated[
-        str, typer.Option("--journal", metavar="FILE", help="File that records each step before it is executed.")
-    ] = "koordinator-migration.jsonl",
-    no_core_limit: NoCores = NoCoreLimit.SHARE,
-    slices_per_card: Slices = 10,
-    profile: Profiles = None,
-    model: Models = None,
-    device_labels: DeviceLabels = False,
-    card_memory: CardMemory = None,
-    runtime_class: RuntimeClass = "nvidia",
-    scheduler: Schedulers = None,
-    settings: options.Settings = None,
-    form: options.Output = options.Form.TABLE,
-) -> None:
+@taking(MigrateOptions)
+def migrate(order: MigrateOptions) -> None:
     """Migrate to another scheduler: records of running pods, then groups, then workloads, in steps that can be undone.
 
     Prints the steps of a namespace (or -A) of a live cluster, or of dumps (--snapshot) of workloads, pods, PodGroups
@@ -321,79 +189,9 @@ def migrate(
     only on an object that is still as planned. Exit codes: 0 fine, 1 something cannot be migrated or a step was not
     executed, 2 cannot do it.
     """
-    from pathlib import Path
-
-    from hami_plugins.cli.kit.inputs import ClusterSource
-    from koordinator_adapter.commands import migrate as migrating
-
-    if apply and dry_run:
+    if order.apply and order.dry_run:
         raise ManifestError("--apply and --dry-run exclude each other; leave one out")
-    made = _settings(
-        schedulers=scheduler,
-        profiles=profile,
-        no_core_limit=no_core_limit,
-        slices_per_card=slices_per_card,
-        models=model,
-        device_labels=device_labels,
-        card_memory=card_memory,
-        runtime_class=runtime_class,
-    )
-    order = migrating.MigrateOptions(
-        source=ClusterSource(snapshots=tuple(snapshot or ()), context=context, kubeconfig=kubeconfig),
-        namespace="" if everywhere else namespace or "default",
-        target=to,
-        settings=made,
-        device_config=settings,
-        records_only=records,
-        apply=apply,
-        undo=undo,
-        journal=Path(journal),
-        form=form,
-    )
-    raise typer.Exit(migrating.migrate(order))
+    settings = order.translation.read()
+    from koordinator_adapter.commands.migrate import migrate as run
 
-
-def _settings(
-    *,
-    schedulers: list[str] | None,
-    profiles: list[str] | None,
-    no_core_limit: NoCoreLimit,
-    slices_per_card: int,
-    models: list[str] | None,
-    device_labels: bool,
-    card_memory: int | None,
-    runtime_class: str,
-) -> TranslationOptions:
-    """What the options of a translation say."""
-    from hami_plugins.model.units import MiB
-    from koordinator_adapter.core.translation.model import TranslationOptions
-
-    known = TranslationOptions()
-    named = {_words(name): value for name, value in _pairs(schedulers, "--scheduler")}
-    return TranslationOptions(
-        schedulers={**known.schedulers, **named},
-        profiles=dict(_pairs(profiles, "--profile")),
-        no_core_limit=no_core_limit,
-        slices_per_card=slices_per_card,
-        models=tuple(models or ()),
-        device_labels=device_labels,
-        card_memory=None if card_memory is None else MiB(card_memory),
-        runtime_class=runtime_class,
-    )
-
-
-def _pairs(given: list[str] | None, option: str) -> list[tuple[str, str]]:
-    found = []
-    for each in given or ():
-        name, equals, value = each.partition("=")
-        if not (name and equals and value):
-            raise ManifestError(f"{option} {each}: write it as NAME=VALUE")
-        found.append((name, value))
-    return found
-
-
-def _words(name: str) -> Dialect:
-    try:
-        return Dialect(name)
-    except ValueError:
-        raise ManifestError(f"--scheduler {name}: write one of {', '.join(Dialect)} before the =") from None
+    raise typer.Exit(run(order, settings))

@@ -1,15 +1,15 @@
 """The commands with their options and help. Their work is elsewhere and imported only when they run."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import typer
 
 from hami_plugins.cli import completion as completing
 from hami_plugins.cli.kit import options
-from hami_plugins.cli.kit.options import Form, VetForm
+from hami_plugins.cli.kit.option_group import taking
+from hami_plugins.cli.kit.options import Form
 from hami_plugins.cli.kit.plugins import Commands
+from hami_plugins.cli.option_groups import ExplainOptions, PlanOptions, SandboxOptions, VetOptions
 
 app = typer.Typer(
     name="hami-plugins",
@@ -64,28 +64,8 @@ def print_help(
 
 
 @app.command()
-def plan(
-    *,
-    files: options.Files = None,
-    recursive: options.Recursive = False,
-    snapshot: options.Snapshot = None,
-    fleet: options.Fleet = None,
-    namespace: options.OfManifests = None,
-    without: options.Without = None,
-    add_nodes: options.AddNodes = None,
-    policy: options.Policy = None,
-    scheduler: options.Scheduler = None,
-    assigner: options.Assigner = None,
-    annotations: options.Annotations = None,
-    html: options.Html = None,
-    output: options.Output = Form.TABLE,
-    no_headers: options.NoHeaders = False,
-    context: options.Context = None,
-    kubeconfig: options.Kubeconfig = None,
-    settings: options.Settings = None,
-    usage: options.Usage = None,
-    strict: options.Strict = False,
-) -> None:
+@taking(PlanOptions)
+def plan(order: PlanOptions) -> None:
     """Report whether workloads fit, on which nodes and with which slices, and which changes help those that do not fit.
 
     The cluster is a dump (--snapshot), a declared fleet (--fleet), or else the one that kubeconfig names. With --usage
@@ -93,63 +73,17 @@ def plan(
 
     Example: kubectl get nodes,pods,resourcequotas -A -o json | hami-plugins plan -f job.yaml --snapshot -
     """
-    from hami_plugins.cli.kit.inputs import ClusterSource, present
+    from hami_plugins.cli.kit.inputs import present
 
-    present(*(files or ()), *(snapshot or ()), *(usage or ()), settings)
-    from hami_plugins.cli.plan import PlanOptions, run
+    present(*(order.files or ()), *(order.snapshot or ()), *(order.usage or ()), order.settings)
+    from hami_plugins.cli.plan import run
 
-    order = PlanOptions(
-        files=tuple(files or ()),
-        recursive=recursive,
-        source=ClusterSource(snapshots=tuple(snapshot or ()), fleet=fleet, context=context, kubeconfig=kubeconfig),
-        namespace=namespace or "default",
-        without=tuple(without or ()),
-        add_nodes=tuple(add_nodes or ()),
-        policy=policy or "",
-        scheduler=scheduler or "",
-        assigner=assigner or "",
-        annotations=annotations,
-        html=html,
-        form=output,
-        headers=not no_headers,
-        settings=settings,
-        usage=tuple(usage or ()),
-        strict=strict,
-    )
     raise typer.Exit(run(order))
 
 
 @app.command()
-def vet(
-    *,
-    files: options.Files = None,
-    recursive: options.Recursive = False,
-    snapshot: options.Snapshot = None,
-    fleet: options.Fleet = None,
-    namespace: options.OfManifests = None,
-    ignore: Annotated[
-        list[str] | None,
-        typer.Option("--ignore", metavar="RULES", help="Rules to skip, such as HP101,HP305. Repeatable."),
-    ] = None,
-    rules: Annotated[bool, typer.Option("--list-rules", help="List the rules and exit.")] = False,
-    rule: Annotated[
-        str | None, typer.Option("--explain", metavar="RULE", help="Explain one rule, such as HP305, and its remedy.")
-    ] = None,
-    output: Annotated[
-        VetForm, typer.Option("--output", "-o", help="How to print the findings; sarif is for CI.")
-    ] = VetForm.TEXT,
-    rules_url: Annotated[
-        str,
-        typer.Option(
-            "--rules-url",
-            metavar="URL",
-            help="Where you publish docs/reference/rules.md; SARIF rules link to it (helpUri).",
-        ),
-    ] = "",
-    settings: options.Settings = None,
-    scheduler: options.Scheduler = None,
-    assigner: options.Assigner = None,
-) -> None:
+@taking(VetOptions)
+def vet(order: VetOptions) -> None:
     """Look for mistakes in manifests: names, units, ignored annotations, shapes that fit nowhere, wrong schedulers.
 
     With --snapshot or --fleet it also reports what the cluster cannot give, and defects of its own nodes, queues and
@@ -162,59 +96,21 @@ def vet(
 
     Example: kubectl get nodes,pods,queues,podgroups -A --show-managed-fields -o json | hami-plugins vet --snapshot -
     """
-    from hami_plugins.cli.kit.inputs import ClusterSource, present
+    from hami_plugins.cli.kit.inputs import present
 
-    present(*(files or ()), *(snapshot or ()), settings)
-    from hami_plugins.cli.vet import VetOptions, explain_rule, list_rules, run
+    present(*(order.files or ()), *(order.snapshot or ()), order.settings)
+    from hami_plugins.cli.vet import explain_rule, list_rules, run
 
-    if rule:
-        raise typer.Exit(explain_rule(rule, output))
-    if rules:
-        raise typer.Exit(list_rules(output, rules_url=rules_url))
-    order = VetOptions(
-        files=tuple(files or ()),
-        recursive=recursive,
-        source=ClusterSource(snapshots=tuple(snapshot or ()), fleet=fleet) if snapshot or fleet else None,
-        namespace=namespace or "default",
-        ignore=tuple(ignore or ()),
-        form=output,
-        settings=settings,
-        scheduler=scheduler or "",
-        assigner=assigner or "",
-        rules_url=rules_url,
-    )
+    if order.rule:
+        raise typer.Exit(explain_rule(order.rule, order.form))
+    if order.list_rules:
+        raise typer.Exit(list_rules(order.form, rules_url=order.rules_url))
     raise typer.Exit(run(order))
 
 
 @app.command()
-def explain(
-    *,
-    kind: Annotated[
-        str,
-        typer.Argument(
-            metavar="KIND",
-            help="What to explain: pod, job (also Volcano's), deployment, statefulset, daemonset, or replicaset; "
-            "KIND/NAME as for kubectl.",
-            autocompletion=completing.kinds,
-        ),
-    ],
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NS/NAME", help="The objects. Default: all pods that wait for a node."),
-    ] = None,
-    snapshot: options.Snapshot = None,
-    fleet: options.Fleet = None,
-    namespace: options.Namespace = None,
-    everywhere: options.AllNamespaces = False,
-    scheduler: options.Scheduler = None,
-    assigner: options.Assigner = None,
-    output: options.Output = Form.TABLE,
-    context: options.Context = None,
-    kubeconfig: options.Kubeconfig = None,
-    settings: options.Settings = None,
-    usage: options.Usage = None,
-    strict: options.Strict = False,
-) -> None:
+@taking(ExplainOptions)
+def explain(order: ExplainOptions) -> None:
     """Explain why a pod is pending or why it is on its node, and print the smallest change that works.
 
     With --usage it also reports how much a running pod uses of its allocation, and which allocations stay unused while
@@ -222,24 +118,11 @@ def explain(
 
     Example: hami-plugins explain pod research/train-0
     """
-    from hami_plugins.cli.kit.inputs import ClusterSource, present
+    from hami_plugins.cli.kit.inputs import present
 
-    present(*(snapshot or ()), *(usage or ()), settings)
-    from hami_plugins.cli.explain import ExplainOptions, run
+    present(*(order.snapshot or ()), *(order.usage or ()), order.settings)
+    from hami_plugins.cli.explain import run
 
-    order = ExplainOptions(
-        kind=kind,
-        names=tuple(names or ()),
-        namespace=namespace,
-        everywhere=everywhere,
-        scheduler=scheduler or "",
-        assigner=assigner or "",
-        source=ClusterSource(snapshots=tuple(snapshot or ()), fleet=fleet, context=context, kubeconfig=kubeconfig),
-        form=output,
-        settings=settings,
-        usage=tuple(usage or ()),
-        strict=strict,
-    )
     raise typer.Exit(run(order))
 
 
@@ -271,14 +154,14 @@ def snapshot(
 
     The cluster is the one that kubeconfig names, a dump (--snapshot), or a fleet (--fleet).
     """
-    from hami_plugins.cli.kit.inputs import ClusterSource, present
+    from hami_plugins.cli.kit.inputs import cluster_source, present
 
     present(*(given or ()), settings)
     from hami_plugins.cli.snapshot import print_kept, run
 
     if kept_words:
         raise typer.Exit(print_kept(settings))
-    source = ClusterSource(snapshots=tuple(given or ()), fleet=fleet, context=context, kubeconfig=kubeconfig)
+    source = cluster_source(given, fleet, context, kubeconfig)
     raise typer.Exit(run(source, redacted=redact, out=out, form=output, settings=settings))
 
 
@@ -305,29 +188,8 @@ def demo(
 
 
 @app.command()
-def sandbox(
-    *,
-    fleet: Annotated[
-        str | None,
-        typer.Option(
-            "--fleet",
-            metavar="NAME|FILE",
-            help="The nodes: a fleet file, or a shipped fleet (`fleets` lists them). Default: h100x8.",
-            autocompletion=completing.fleets,
-        ),
-    ] = None,
-    kubeconfig: Annotated[
-        str | None,
-        typer.Option(
-            "--kubeconfig",
-            metavar="FILE",
-            help="Where to write the kubeconfig; the file must not exist. Default: in the temporary directory.",
-        ),
-    ] = None,
-    port: Annotated[
-        int, typer.Option("--port", metavar="PORT", help="Port of the API server. Default: a free one.")
-    ] = 0,
-) -> None:
+@taking(SandboxOptions)
+def sandbox(order: SandboxOptions) -> None:
     """Run a cluster without devices on this machine until Ctrl-C, for kubectl and your own manifests.
 
     The API server, the kubelets, and the scheduler are embedded; they listen on 127.0.0.1 only. The node agents, the
@@ -337,9 +199,9 @@ def sandbox(
 
     Example: hami-plugins sandbox --fleet mixed
     """
-    from hami_plugins.cli.sandbox import SandboxOptions, run
+    from hami_plugins.cli.sandbox import run
 
-    raise typer.Exit(run(SandboxOptions(fleet=fleet, kubeconfig=kubeconfig, port=port)))
+    raise typer.Exit(run(order))
 
 
 @app.command()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from hami_plugins.cli import plan
 from hami_plugins.cli.kit import inputs, output
 from hami_plugins.cli.kit.edge import Exit
-from hami_plugins.cli.kit.inputs import ClusterSource
+from hami_plugins.cli.kit.inputs import cluster_source
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.cli.plan import NANOSECONDS
 from hami_plugins.errors import ManifestError
@@ -20,33 +19,13 @@ from hami_plugins.plan import Planner
 from hami_plugins.queueing import releases
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from hami_plugins.cli.option_groups import ExplainOptions
     from hami_plugins.explain import Explanation
     from hami_plugins.model.cluster import ClusterSnapshot
     from hami_plugins.output.rows import TextLine
     from hami_plugins.wire.usage import ContainerUsage
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainOptions:
-    """Which pods are to be explained, on which cluster, and how.
-
-    ``kind`` is what ``names`` are, as kubectl spells it; without names it is all pods that wait, of one namespace or
-    (``everywhere``) of all. ``usage`` are files that say what containers use.
-    """
-
-    kind: str
-    names: tuple[str, ...]
-    namespace: str | None
-    everywhere: bool
-    scheduler: str
-    assigner: str
-    source: ClusterSource
-    form: Form
-    settings: str | None
-    usage: tuple[str, ...] = ()
-    strict: bool = False
 
 
 class UsageReport(NamedTuple):
@@ -60,8 +39,9 @@ def run(order: ExplainOptions) -> int:
     """Explain, print, and say whether everything is as it should be."""
     settings = inputs.settings_of(order.settings)
     registry = inputs.registry_of(settings)
-    beside = _beside(order)
-    snapshot = inputs.cluster(order.source, registry)
+    beside = _beside(order.usage)
+    source = cluster_source(order.snapshot, order.fleet, order.context, order.kubeconfig)
+    snapshot = inputs.cluster(source, registry)
     release = releases.release_of(order.scheduler) if order.scheduler else None
     assigner = releases.assigner_of(order.assigner) if order.assigner else settings.volcano.assigner
     now = time.time_ns() / NANOSECONDS
@@ -72,7 +52,7 @@ def run(order: ExplainOptions) -> int:
     found = [explain(snapshot, name, planner) for name in names]
     gaps = tuple(dict.fromkeys(gap for each in found for gap in each.gaps))
     if order.strict:
-        inputs.without_gaps(gaps, order.source)
+        inputs.without_gaps(gaps, source)
     if order.form is not Form.TABLE:
         items = [documents.explanation(each, registry, beside(each).containers) for each in found]
         single = len(named) == 1 and not jobs
@@ -91,25 +71,25 @@ def run(order: ExplainOptions) -> int:
     return Exit.FINE if all(map(explanations.is_fine, found)) else Exit.FINDINGS
 
 
-def _beside(order: ExplainOptions) -> Callable[[Explanation], UsageReport]:
+def _beside(paths: Sequence[str] | None) -> Callable[[Explanation], UsageReport]:
     """The usage that is printed with an explanation, if --usage is given."""
-    if not order.usage:
+    if not paths:
         return lambda _found: UsageReport()
     from hami_plugins.output import usage
 
-    usages = inputs.usages(order.usage)
+    usages = inputs.usages(paths)
     return lambda found: UsageReport(usage.told_beside(found, usages), usage.lines(found, usages))
 
 
 def _named(order: ExplainOptions) -> tuple[str, list[str]]:
     """The kind, and full names of it. As with kubectl the kind may stand before each name: ``pod/train-0``."""
     written, slash, first = order.kind.partition("/")
-    kind, names = KINDS.get(written.lower().partition(".")[0]), order.names
+    kind, names = KINDS.get(written.lower().partition(".")[0]), order.names or []
     if kind is None:
         some = ", ".join(dict.fromkeys(KINDS.values()))
         raise ManifestError(f"{order.kind!r} cannot be explained; write: explain pod NS/NAME. Kinds: {some}")
     if slash:
-        names = (first, *(name.removeprefix(f"{written}/") for name in names))
+        names = [first, *(name.removeprefix(f"{written}/") for name in names)]
     if kind != "pod" and not names:
         raise ManifestError(f"name the {kind} to explain: explain {kind} NS/NAME")
     if names and order.everywhere:

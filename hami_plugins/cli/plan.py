@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hami_plugins.cli.kit import inputs, output
 from hami_plugins.cli.kit.edge import Exit
-from hami_plugins.cli.kit.inputs import ClusterSource
+from hami_plugins.cli.kit.inputs import ClusterSource, cluster_source
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.errors import ManifestError
 from hami_plugins.explain.answers import Answers
@@ -24,6 +24,7 @@ from hami_plugins.queueing import releases
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hami_plugins.cli.option_groups import PlanOptions
     from hami_plugins.explain.drawings import Drawing
     from hami_plugins.inputs.workloads import Submission
     from hami_plugins.model.cluster import ClusterSnapshot
@@ -40,31 +41,10 @@ MOST_PROBLEMS: Final = 10
 """Unreadable things of the cluster that are named beside a table."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanOptions:
-    """The options of ``plan``."""
-
-    files: tuple[str, ...]
-    recursive: bool
-    source: ClusterSource
-    namespace: str
-    without: tuple[str, ...]
-    add_nodes: tuple[str, ...]
-    policy: str
-    scheduler: str
-    assigner: str
-    annotations: Dialect | None
-    html: str | None
-    form: Form
-    headers: bool
-    settings: str | None
-    usage: tuple[str, ...] = ()
-    strict: bool = False
-
-
 def run(order: PlanOptions) -> int:
     """Plan, print, and say whether every pod found a place; workloads that are skipped have found none."""
-    if not order.files:
+    files, source = order.files or (), cluster_source(order.snapshot, order.fleet, order.context, order.kubeconfig)
+    if not files:
         raise ManifestError("nothing to plan; give manifests with -f FILE, a folder, or - for stdin")
     if order.usage and order.html is None:
         raise ManifestError("--usage is shown on the page; also give --html FILE")
@@ -72,17 +52,17 @@ def run(order: PlanOptions) -> int:
         raise ManifestError(
             f"--html {order.html}: folder {Path(order.html).absolute().parent} does not exist; create it first"
         )
-    if order.files.count(inputs.STDIN) + order.source.snapshots.count(inputs.STDIN) > 1:
+    if files.count(inputs.STDIN) + source.snapshots.count(inputs.STDIN) > 1:
         raise ManifestError("stdin can be read once: only one of -f and --snapshot may be -")
     settings = inputs.settings_of(order.settings)
     registry, rules = inputs.registry_of(settings), settings.rules()
-    read = inputs.documents(order.files, recursive=order.recursive)
+    read = inputs.documents(files, recursive=order.recursive)
     if not read:
-        names = ", ".join("stdin" if each == inputs.STDIN else each for each in order.files)
+        names = ", ".join("stdin" if each == inputs.STDIN else each for each in files)
         raise ManifestError(f"{names}: nothing to plan; it has no objects")
-    snapshot = inputs.cluster(order.source, registry)
-    snapshot = what_if.with_nodes(what_if.without(snapshot, order.without), order.add_nodes, registry)
-    submitted = workloads.read(read, namespace=order.namespace, pod_groups=snapshot.pod_groups)
+    snapshot = inputs.cluster(source, registry)
+    snapshot = what_if.with_nodes(what_if.without(snapshot, order.without or ()), order.add_nodes or (), registry)
+    submitted = workloads.read(read, namespace=order.namespace or "default", pod_groups=snapshot.pod_groups)
     snapshot = submission.with_objects(snapshot, submitted)
     release = releases.release_of(order.scheduler) if order.scheduler else None
     assigner = releases.assigner_of(order.assigner) if order.assigner else settings.volcano.assigner
@@ -90,8 +70,8 @@ def run(order: PlanOptions) -> int:
     planner = Planner(registry, rules, release=release, assigner=assigner, now=now_ns / NANOSECONDS)
     found = _planned(planner, snapshot, submission.units(submitted, snapshot), now_ns)
     if order.strict:
-        inputs.without_gaps(found.gaps, order.source)
-    _answer(order, found, submitted, planner)
+        inputs.without_gaps(found.gaps, source)
+    _answer(order, source, found, submitted, planner)
     return Exit.FINE if found.complete and not submitted.skipped else Exit.FINDINGS
 
 
@@ -101,8 +81,8 @@ def _planned(planner: Planner, snapshot: ClusterSnapshot, units: tuple[PlanUnit,
         return planner.plan(snapshot, units, now_ns=now_ns, progress=progress)
 
 
-def _answer(order: PlanOptions, found: Plan, submitted: Submission, planner: Planner) -> None:
-    dialect = None if order.annotations is None else Dialect(order.annotations)
+def _answer(order: PlanOptions, source: ClusterSource, found: Plan, submitted: Submission, planner: Planner) -> None:
+    dialect = order.annotations
     if dialect is not None and order.form is Form.TABLE and order.html is None:
         _print_annotations(found, dialect)
         for gap in found.gaps:
@@ -112,14 +92,14 @@ def _answer(order: PlanOptions, found: Plan, submitted: Submission, planner: Pla
         answers = Answers(found, planner)
     if order.html is not None:
         title = f"Plan of {counted(len(found.pods), 'pod')}"
-        write_page(order.html, answers, submitted, title=title, source=order.source.words(), usage=order.usage)
+        write_page(order.html, answers, submitted, title=title, source=source.words(), usage=order.usage or ())
         output.remark(f"page: {Path(order.html).absolute().as_uri()}")
     if order.form is not Form.TABLE:
         output.document(documents.streamed_plan(found, answers, submitted=submitted, dialect=dialect), order.form)
     elif dialect is not None:
         _print_annotations(found, dialect)
     else:
-        print_table(tables.plan(found, planner.registry), headers=order.headers)
+        print_table(tables.plan(found, planner.registry), headers=not order.no_headers)
         tell(found, answers, submitted)
         _tell_what_was_left_out(found, submitted)
 
@@ -195,7 +175,7 @@ def _note(found: Plan) -> None:
 
 
 def write_page(
-    path: str, answers: Answers, submitted: Submission, *, title: str, source: str, usage: tuple[str, ...] = ()
+    path: str, answers: Answers, submitted: Submission, *, title: str, source: str, usage: Sequence[str] = ()
 ) -> None:
     """The plan as a page in a file. ``usage`` are files that say what containers use."""
     from hami_plugins.output import page

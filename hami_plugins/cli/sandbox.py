@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +17,7 @@ from hami_plugins.vendors import BUILTIN
 
 if TYPE_CHECKING:
     from hami_plugins.cli.live.sandbox import SandboxCluster
+    from hami_plugins.cli.option_groups import SandboxOptions
 
 FLEET: Final = "h100x8"
 _EXAMPLE: Final = "example"
@@ -34,15 +34,6 @@ _SLICES: Final[Mapping[str, Mapping[str, int]]] = {
 
 _SCHEDULERS: Final = {"volcano.sh": "volcano", "koordinator.sh": "koord-scheduler"}
 _MOST_PORT: Final = 65_535
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxOptions:
-    """What the command was given."""
-
-    fleet: str | None = None
-    kubeconfig: str | None = None
-    port: int = 0
 
 
 def run(options: SandboxOptions) -> int:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hami_plugins import vet
 from hami_plugins.cli.kit import inputs, output
 from hami_plugins.cli.kit.edge import Exit, program_name
-from hami_plugins.cli.kit.inputs import ClusterSource
+from hami_plugins.cli.kit.inputs import ClusterSource, cluster_source
 from hami_plugins.cli.kit.options import Form, VetForm
 from hami_plugins.errors import ManifestError, ManifestPlace
 from hami_plugins.output import findings
@@ -17,6 +16,9 @@ from hami_plugins.vet import cluster_objects
 from hami_plugins.vet.cluster_objects import ClusterObjects
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hami_plugins.cli.option_groups import VetOptions
     from hami_plugins.config.settings import Settings
     from hami_plugins.engine.registry import Registry
     from hami_plugins.inputs.manifests import Document
@@ -26,59 +28,39 @@ _TONES = {"error": "bad", "warning": "warn", "note": "dim"}
 _DOCUMENTS = {VetForm.JSON: Form.JSON, VetForm.SARIF: Form.JSON, VetForm.YAML: Form.YAML}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VetOptions:
-    """The options of ``vet``; ``source`` is ``None`` without a cluster to hold it against.
-
-    ``scheduler`` is the release of Volcano (``volcano-1.14``) and ``assigner`` who allocates cards there; empty to take
-    what is set or found.
-    """
-
-    files: tuple[str, ...]
-    recursive: bool
-    source: ClusterSource | None
-    namespace: str
-    ignore: tuple[str, ...]
-    form: VetForm
-    settings: str | None
-    scheduler: str = ""
-    assigner: str = ""
-    rules_url: str = ""
-
-
 def run(order: VetOptions) -> int:
     """Look, print, and say whether anything is wrong; notes are not."""
     if order.rules_url and not order.rules_url.startswith(("http://", "https://")):
         raise ManifestError(f"--rules-url {order.rules_url}: not an address; write https://...")
-    if not order.files and order.source is None:
+    files, source = order.files or (), cluster_source(order.snapshot, order.fleet, None, None)
+    if not files and not source.named:
         raise ManifestError(
             "nothing to check; give manifests with -f FILE, a folder, or - for stdin, or a cluster with --snapshot"
         )
-    snapshots = () if order.source is None else order.source.snapshots
-    if order.files.count(inputs.STDIN) + snapshots.count(inputs.STDIN) > 1:
+    if files.count(inputs.STDIN) + source.snapshots.count(inputs.STDIN) > 1:
         raise ManifestError("stdin can be read once: only one of -f and --snapshot may be -")
-    ignored = _ignored(order.ignore)
+    ignored = _ignored(order.ignore or ())
     settings = inputs.settings_of(order.settings)
     registry = inputs.registry_of(settings)
-    names = tuple(name for path in order.files for name in inputs.manifest_files(path, recursive=order.recursive))
+    names = tuple(name for path in files for name in inputs.manifest_files(path, recursive=order.recursive))
     sources = vet.joined(map(_read, names))
     found = vet.vet(
         sources.documents,
         registry,
         vet.VetSettings(
             rules=settings.rules(),
-            namespace=order.namespace,
+            namespace=order.namespace or "default",
             ignore=ignored,
             release=_release(order.scheduler, settings),
             assigner=_assigner(order.assigner, settings),
         ),
-        None if order.source is None else _cluster(order.source, registry),
+        _cluster(source, registry) if source.named else None,
         unreadable=sources.unreadable,
     )
     if order.form is VetForm.SARIF:
         _print_sarif(found, order.rules_url)
     else:
-        _answer(found, order.form, files=len(names), cluster=order.source is not None)
+        _answer(found, order.form, files=len(names), cluster=source.named)
     return Exit.FINDINGS if findings.fails(found) else Exit.FINE
 
 
@@ -166,7 +148,7 @@ def _print_sarif(found: tuple[VetFinding, ...], rules_url: str) -> None:
     output.document(sarif.log(found, vet.RULES, version=version(), page=rules_url), Form.JSON)
 
 
-def _ignored(given: tuple[str, ...]) -> frozenset[str]:
+def _ignored(given: Sequence[str]) -> frozenset[str]:
     """The rules to leave out, by id or name, each option a list of them."""
     known = {name for rule in vet.RULES for name in (rule.id.lower(), rule.name)}
     words = {word.strip() for text in given for word in text.split(",") if word.strip()}

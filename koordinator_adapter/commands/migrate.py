@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Final, Literal
 
 from typing_extensions import TypedDict
@@ -17,7 +16,6 @@ from hami_plugins.errors import ManifestError, WireError
 from hami_plugins.inputs.snapshots.trimmer import one_by_one
 from hami_plugins.kube.client import connect
 from hami_plugins.kube.port import Collection, KubeApi
-from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.units import MiB, NodeName
 from hami_plugins.output.schema import API_VERSION
 from hami_plugins.wire import koordinator_devices
@@ -27,6 +25,7 @@ from hami_plugins.wire.koordinator_devices import MODEL_LABEL, DeviceObject
 from koordinator_adapter.commands import migration_journal as journals
 from koordinator_adapter.commands.migration_journal import MigrationJournal, Scope
 from koordinator_adapter.commands.migration_steps import StepOutcome, taken, taken_back
+from koordinator_adapter.commands.options import MigrateOptions
 from koordinator_adapter.core.migration.kinds import (
     QUOTAS,
     SERVED,
@@ -84,23 +83,7 @@ class MigrationDocument(TypedDict):
     remarks: list[MigrationRemarkDocument]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MigrateOptions:
-    """What somebody wants to have migrated. ``namespace`` is empty for all of them."""
-
-    source: ClusterSource
-    namespace: str
-    target: Dialect
-    settings: TranslationOptions
-    device_config: str | None
-    records_only: bool
-    apply: bool
-    undo: bool
-    journal: Path
-    form: Form
-
-
-def migrate(order: MigrateOptions) -> int:
+def migrate(order: MigrateOptions, settings: TranslationOptions) -> int:
     """Print the plan; with ``apply`` take its steps, or go on with those of the journal, or take them back."""
     if order.apply and order.source.snapshots:
         raise ManifestError("--apply cannot be combined with --snapshot")
@@ -112,7 +95,7 @@ def migrate(order: MigrateOptions) -> int:
     found = _found(order, cluster)
     if cluster is None:
         _tell_lacking(found, order)
-    plan = _plan(order, found)
+    plan = _plan(order, settings, found)
     if not order.apply or cluster is None:
         _print(plan, order.form)
         return Exit.FINDINGS if plan.refused else Exit.FINE
@@ -143,7 +126,7 @@ def _go_on(order: MigrateOptions) -> int:
 
 def _undo(order: MigrateOptions) -> int:
     journal, cluster = _known(order)
-    if journal.scope.namespace != order.namespace:
+    if journal.scope.namespace != order.within:
         raise ManifestError(f"{order.journal}: this is {journal.scope}; give its namespace, or another --journal")
     if not order.apply:
         for number in journal.begun:
@@ -177,9 +160,9 @@ def _uid(cluster: KubeApi) -> str:
 def _scope(order: MigrateOptions, cluster: KubeApi) -> Scope:
     return Scope(
         cluster=_uid(cluster),
-        namespace=order.namespace,
+        namespace=order.within,
         target=order.target.value,
-        records_only=order.records_only,
+        records_only=order.records,
     )
 
 
@@ -198,10 +181,10 @@ def _take(outcomes: Iterable[StepOutcome], journal: MigrationJournal) -> bool:
     return well
 
 
-def _plan(order: MigrateOptions, found: MigrationSource) -> MigrationPlan:
-    registry = complete(inputs.registry_of(inputs.settings_of(order.device_config)))
-    settings = _informed(order.settings, (found.devices or {}).values())
-    return planned(found, order.target, registry, settings, records_only=order.records_only)
+def _plan(order: MigrateOptions, settings: TranslationOptions, found: MigrationSource) -> MigrationPlan:
+    registry = complete(inputs.registry_of(inputs.settings_of(order.settings)))
+    informed = _informed(settings, (found.devices or {}).values())
+    return planned(found, order.target, registry, informed, records_only=order.records)
 
 
 def _informed(settings: TranslationOptions, published: Iterable[DeviceObject]) -> TranslationOptions:
@@ -234,7 +217,7 @@ def _found(order: MigrateOptions, cluster: KubeApi | None) -> MigrationSource:
         if is_quota(raw, order.target):
             quotas.append(raw)
         namespace = (raw.get("metadata") or {}).get("namespace", "default")
-        if order.namespace and namespace != order.namespace:
+        if order.within and namespace != order.within:
             continue
         if raw.get("kind") == "Pod":
             pods.append(raw)
@@ -256,7 +239,7 @@ def _found(order: MigrateOptions, cluster: KubeApi | None) -> MigrationSource:
 
 def _tell_lacking(found: MigrationSource, order: MigrateOptions) -> None:
     """What a dump has nothing of. Raises ``ManifestError`` for one with nothing that a migration looks at."""
-    where = f"{order.source.words()}: no %s{f' of namespace {order.namespace}' if order.namespace else ''} in it"
+    where = f"{order.source.words()}: no %s{f' of namespace {order.within}' if order.within else ''} in it"
     if not (found.workloads or found.owned or found.groups or found.pods):
         words = where % "workloads and no pods"
         raise ManifestError(f"{words}; give another -n or -A, or a dump created with: {DUMP}")
@@ -296,7 +279,7 @@ def _objects(order: MigrateOptions, cluster: KubeApi | None) -> Iterator[Json]:
         quotas = QUOTAS[order.target]
         for page in cluster.pages(Collection(quotas.path, quotas.kind, optional=True)):
             yield from ({"apiVersion": quotas.version, "kind": quotas.kind, **raw} for raw in page)
-    within = f"/namespaces/{order.namespace}" if order.namespace else ""
+    within = f"/namespaces/{order.within}" if order.within else ""
     for (version, kind), reached in SERVED.items():
         collection = Collection(f"{reached.prefix}{within}/{reached.plural}", kind, optional=True)
         for page in cluster.pages(collection):

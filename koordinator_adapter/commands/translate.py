@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from hami_plugins.cli.kit import inputs, output
@@ -13,7 +12,7 @@ from hami_plugins.cli.kit.options import Form, ReportForm
 from hami_plugins.errors import ManifestError
 from hami_plugins.inputs import manifests
 from hami_plugins.inputs.manifests import Document
-from hami_plugins.model.dialect import Dialect
+from koordinator_adapter.commands.options import TranslateOptions
 from koordinator_adapter.core import report
 from koordinator_adapter.core.manifests import File, translated
 from koordinator_adapter.core.translation.model import Fidelity, TranslationOptions
@@ -24,35 +23,20 @@ _FORMS = {ReportForm.JSON: Form.JSON, ReportForm.YAML: Form.YAML}
 _TONES = {Fidelity.LOSSLESS: "dim", Fidelity.LOSSY: "warn", Fidelity.REFUSED: "bad"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TranslateOptions:
-    """What somebody wants to have translated. Without ``report`` the manifests themselves are printed."""
-
-    files: tuple[str, ...]
-    recursive: bool
-    target: Dialect
-    settings: TranslationOptions
-    device_config: str | None
-    namespace: str
-    report: ReportForm | None
-    in_place: bool
-    accept_loss: bool
-    submission: bool = False
-
-
-def translate(order: TranslateOptions) -> int:
+def translate(order: TranslateOptions, settings: TranslationOptions) -> int:
     """Translate, print or write, and say whether anything was lost."""
-    if not order.files:
+    files = order.files or ()
+    if not files:
         raise ManifestError("nothing to translate; give manifests with -f FILE, a folder, or - for stdin")
-    if order.in_place and inputs.STDIN in order.files:
+    if order.in_place and inputs.STDIN in files:
         raise ManifestError("--in-place cannot be combined with - (stdin)")
     if order.in_place and order.submission:
         raise ManifestError("--submission cannot be combined with --in-place")
-    documents = inputs.documents(order.files, recursive=order.recursive)
+    documents = inputs.documents(files, recursive=order.recursive)
     if order.submission:
         documents = _submitted(documents)
-    registry = complete(inputs.registry_of(inputs.settings_of(order.device_config)))
-    found = translated(documents, order.target, registry, order.settings, namespace=order.namespace)
+    registry = complete(inputs.registry_of(inputs.settings_of(order.settings)))
+    found = translated(documents, order.target, registry, settings, namespace=order.namespace or "default")
     if order.in_place:
         _write(found)
     elif order.report is None:

@@ -44,10 +44,10 @@ def print_hypernodes(
 
     Exit code 1 if labels contradict each other; the contradictions are on stderr, and the output is still a tree.
     """
-    from hami_plugins.cli.kit.inputs import ClusterSource
+    from hami_plugins.cli.kit.inputs import cluster_source
     from neuron_topology.commands.hypernodes import HyperNodesOptions, print_tree
 
-    source = ClusterSource(snapshots=tuple(snapshot or ()), fleet=fleet, context=context, kubeconfig=kubeconfig)
+    source = cluster_source(snapshot, fleet, context, kubeconfig)
     raise typer.Exit(print_tree(HyperNodesOptions(source=source, form=output, headers=not no_headers)))
 
 
@@ -64,10 +64,10 @@ def diff(
 
     Exit code 1 if there is anything to report. A dump for --snapshot needs nodes and hypernodes.topology.volcano.sh.
     """
-    from hami_plugins.cli.kit.inputs import ClusterSource
+    from hami_plugins.cli.kit.inputs import cluster_source
     from neuron_topology.commands.hypernodes import HyperNodesOptions, print_difference
 
-    source = ClusterSource(snapshots=tuple(snapshot or ()), context=context, kubeconfig=kubeconfig)
+    source = cluster_source(snapshot, None, context, kubeconfig)
     raise typer.Exit(print_difference(HyperNodesOptions(source=source, form=output), prune=prune))
 
 

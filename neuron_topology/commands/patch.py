@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
 from hami_plugins.cli.kit import inputs, output
 from hami_plugins.cli.kit.edge import Exit
+from hami_plugins.cli.kit.inputs import cluster_source
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.errors import ManifestError, WireError
 from hami_plugins.inputs import manifests
@@ -17,21 +18,13 @@ from hami_plugins.inputs.manifests import Document, rewriter
 from hami_plugins.model import edits
 from hami_plugins.model.edits import PutEdit
 from hami_plugins.wire.fields import Json
+from neuron_topology.commands import hypernodes
+from neuron_topology.commands.hypernodes import HyperNodesOptions
+from neuron_topology.commands.options import PatchOptions
 from neuron_topology.core.jobs import messages, patch
 from neuron_topology.core.jobs.demands import DemandRemark
 from neuron_topology.core.jobs.patch import JobDefaults
 from neuron_topology.core.jobs.templates import TemplateChange
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PatchOptions:
-    """What is to be patched, how, and how the answer is to be given; ``check`` only asks whether there is need."""
-
-    files: tuple[str, ...]
-    recursive: bool = False
-    defaults: JobDefaults = field(default_factory=JobDefaults)
-    form: Form = Form.YAML
-    check: bool = False
 
 
 class _Outcome(NamedTuple):
@@ -44,9 +37,10 @@ class _Outcome(NamedTuple):
 
 def run(order: PatchOptions) -> int:
     """Print every object, the Volcano Jobs patched, and on stderr what was done; a job with a fault stays as it is."""
+    defaults = _defaults(order)
     if not order.files:
         raise ManifestError("nothing to patch; give manifests with -f FILE, a folder, or - for stdin")
-    outcomes = [_patched(each, order.defaults) for each in inputs.documents(order.files, recursive=order.recursive)]
+    outcomes = [_patched(each, defaults) for each in inputs.documents(order.files, recursive=order.recursive)]
     for outcome in outcomes:
         for sentence in messages.sentences((*outcome.changes, *outcome.remarks)):
             output.remark(sentence)
@@ -55,8 +49,19 @@ def run(order: PatchOptions) -> int:
     faulty = any(outcome.fault for outcome in outcomes)
     if order.check:
         return Exit.FINDINGS if faulty or any(outcome.changes for outcome in outcomes) else Exit.FINE
-    _print(outcomes, order.form)
+    _print(outcomes, Form(order.form))
     return Exit.FINDINGS if faulty else Exit.FINE
+
+
+def _defaults(order: PatchOptions) -> JobDefaults:
+    """What the options say, and what the cluster tells of its nodes where one is named."""
+    defaults = order.job.read()
+    source = cluster_source(order.snapshot, None, order.context, order.kubeconfig)
+    if not order.ordered and not source.named:
+        return defaults
+    network = hypernodes.network(HyperNodesOptions(source=source), ordered=order.ordered)
+    node_order = network.node_order if order.ordered else ()
+    return replace(defaults, known=network.tiers, rooms=network.rooms, node_order=node_order)
 
 
 def _patched(document: Document, defaults: JobDefaults) -> _Outcome:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from hami_plugins.cli.kit import inputs, output
 from hami_plugins.cli.kit.edge import Exit
@@ -16,6 +15,7 @@ from hami_plugins.cli.kit.progress import Advancing
 from hami_plugins.config import texts
 from hami_plugins.errors import ConfigError
 from neuron_topology.commands import study_reader
+from neuron_topology.commands.options import SimulateOptions
 from neuron_topology.core.simulation import answers, comparison, page
 from neuron_topology.core.simulation.comparison import PolicyResult, Study
 from neuron_topology.core.simulation.jobs import Trace
@@ -27,36 +27,23 @@ MOST_PROBLEMS: Final = 10
 """Jobs of a trace that are left out and named; further ones are counted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimulateOptions:
-    """What somebody typed. ``words`` win over the members of the file; ``None`` says nothing."""
-
-    file: str | None
-    traces: tuple[str, ...]
-    words: Mapping[str, Any]
-    html: str | None
-    form: Form
-    headers: bool
-
-
 def run(request: SimulateOptions) -> int:
     """Simulate and print; jobs of a trace that had to be left out are findings."""
-    if [request.file, *request.traces].count(inputs.STDIN) > 1:
+    traces = request.traces or ()
+    if [request.file, *traces].count(inputs.STDIN) > 1:
         raise ConfigError("stdin can be read once: only one of -f and --trace may be -")
     raw = {} if request.file is None else texts.mapping(inputs.read_text(request.file), request.file)
     source = request.file or "options"
-    order = study_reader.order(
-        {**raw, **{name: said for name, said in request.words.items() if said is not None}}, source
-    )
-    read = [study_reader.trace(inputs.read_text(path), _name(path), order.machine) for path in request.traces]
+    order = study_reader.order({**raw, **request.words}, source)
+    read = [study_reader.trace(inputs.read_text(path), _name(path), order.machine) for path in traces]
     study = study_reader.study(order, source, tuple(each.trace for each in read))
     problems = [problem for each in read for problem in each.problems]
     _tell_what_was_left_out(problems)
     if all(isinstance(each.workload, Trace) for each in study.settings):
-        _tell_what_changes_nothing([said for name, said in OF_MIXES.items() if request.words.get(name) is not None])
+        _tell_what_changes_nothing([said for name, said in OF_MIXES.items() if name in request.words])
     with Advancing("simulating", study.jobs) as advance:
         found = list(comparison.compare(study, random.Random, advance))
-    _answer(request, study, found, [*filter(None, (request.file,)), *request.traces])
+    _answer(request, study, found, [*filter(None, (request.file,)), *traces])
     return Exit.FINDINGS if problems else Exit.FINE
 
 
@@ -72,7 +59,7 @@ def _answer(
         if number:
             output.line()
         output.line(f"{answers.title(findings[0].setting)} ({answers.effort(study, findings[0].setting)})")
-        output.table(answers.table(findings), headers=request.headers)
+        output.table(answers.table(findings), headers=not request.no_headers)
         gained = answers.gain(findings)
         if gained is not None:
             output.line(" ".join(gained))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 from urllib.parse import quote
 
 from hami_plugins import vet
 from hami_plugins.cli.kit import inputs, output
 from hami_plugins.cli.kit.edge import Exit
-from hami_plugins.cli.kit.inputs import ClusterSource
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.engine.apply import removed
 from hami_plugins.errors import ConfigError
@@ -28,38 +27,12 @@ from hami_plugins.vet import cluster_objects
 from hami_plugins.vet.cluster_objects import ClusterObjects
 from hami_plugins.vet.findings import VetSeverity
 from hami_plugins.wire.fields import Json
+from neuron_topology.commands.options import ObjectForm, SubmitOptions
 from neuron_topology.core.hypernodes import generator, reader
 from neuron_topology.core.jobs import messages, names, patch
-from neuron_topology.core.jobs.patch import JobDefaults
 from neuron_topology.torchx import driver
 
 COMPONENT: Final = "neuron-submit"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubmitOptions:
-    """What is to be submitted, and where.
-
-    ``arguments`` are the component's own, ``options`` those that TorchX' scheduler takes (``-cfg``). A dry run asks a
-    cluster only where ``source`` names one.
-    """
-
-    component: str = driver.COMPONENT
-    arguments: tuple[str, ...] = ()
-    queue: str = ""
-    namespace: str = "default"
-    options: Mapping[str, str] = field(default_factory=dict)
-    defaults: JobDefaults = field(default_factory=JobDefaults)
-    dry_run: bool = False
-    force: bool = False
-    source: ClusterSource = field(default_factory=ClusterSource)
-    form: Form = Form.YAML
-    settings: str | None = None
-
-    @property
-    def checked(self) -> bool:
-        """Whether the job is held against a cluster."""
-        return not self.dry_run or self.source.named
 
 
 def run(order: SubmitOptions) -> int:
@@ -67,8 +40,8 @@ def run(order: SubmitOptions) -> int:
     job = _job(order)
     able = not order.checked or _is_able(order, job)
     if order.dry_run:
-        if order.form is Form.JSON:
-            output.document(job, order.form)
+        if order.form is ObjectForm.JSON:
+            output.document(job, Form.JSON)
         else:
             sys.stdout.write(output.as_yaml(job))
     elif able or order.force:
@@ -80,11 +53,12 @@ def run(order: SubmitOptions) -> int:
 
 def _job(order: SubmitOptions) -> Json:
     """TorchX' job as it should be; what was done to it is on stderr."""
-    options = {**order.options, "queue": order.queue, "namespace": order.namespace}
-    requested = driver.requested(order.component, order.arguments, options)
+    options = {**order.scheduler_options, "queue": order.queue, "namespace": order.within}
+    defaults = order.job.read()
+    requested = driver.requested(order.component or driver.COMPONENT, tuple(order.arguments or ()), options)
     metadata = requested["metadata"]
-    job = {**requested, "metadata": {**metadata, "namespace": order.namespace}}
-    found = patch.patch(job, order.defaults, place=f"job {metadata['name']}:")
+    job = {**requested, "metadata": {**metadata, "namespace": order.within}}
+    found = patch.patch(job, defaults, place=f"job {metadata['name']}:")
     for sentence in messages.sentences((*found.changes, *found.remarks)):
         output.remark(sentence)
     if long := next(names.too_long(found.job), ""):
@@ -102,7 +76,7 @@ def _is_able(order: SubmitOptions, job: Json) -> bool:
     )
     documents = manifests.read(output.as_yaml(job), source="torchx")
     _queue(order.queue, snapshot)
-    vetting = vet.VetSettings(rules=settings.rules(), namespace=order.namespace, assigner=settings.volcano.assigner)
+    vetting = vet.VetSettings(rules=settings.rules(), namespace=order.within, assigner=settings.volcano.assigner)
     found = vet.vet(documents, registry, vetting, ClusterObjects(snapshot, tuple(kept)))
     for finding in found:
         if finding.file == "torchx":
@@ -112,9 +86,9 @@ def _is_able(order: SubmitOptions, job: Json) -> bool:
         output.remark(str(remark))
     planner = Planner(registry, settings.rules(), now=time.time())
     idle = replace(removed(snapshot, lambda _: True), pending=(), pod_groups={})
-    if not _fits(documents, order.namespace, idle, planner, "even an idle cluster cannot run it"):
+    if not _fits(documents, order.within, idle, planner, "even an idle cluster cannot run it"):
         return False
-    _fits(documents, order.namespace, snapshot, planner, "it has to wait")
+    _fits(documents, order.within, snapshot, planner, "it has to wait")
     return not any(finding.severity is VetSeverity.ERROR and finding.file == "torchx" for finding in found)
 
 
@@ -143,6 +117,6 @@ def _fits(
 
 def _create(order: SubmitOptions, job: Json) -> None:
     """Create the job, and print its name as TorchX' other commands take it."""
-    client = connect(kubeconfig=order.source.kubeconfig, context=order.source.context, component=COMPONENT)
-    client.create(f"/apis/{job['apiVersion']}/namespaces/{quote(order.namespace, safe='')}/jobs", job)
-    output.line(f"kubernetes://torchx/{order.namespace}:{job['metadata']['name']}")
+    client = connect(kubeconfig=order.kubeconfig, context=order.context, component=COMPONENT)
+    client.create(f"/apis/{job['apiVersion']}/namespaces/{quote(order.within, safe='')}/jobs", job)
+    output.line(f"kubernetes://torchx/{order.within}:{job['metadata']['name']}")

@@ -62,6 +62,13 @@ class ClusterSource:
         return f"cluster {self.context}" if self.context else "the cluster of kubeconfig"
 
 
+def cluster_source(
+    snapshots: Sequence[str] | None, fleet: str | None, context: str | None, kubeconfig: str | None
+) -> ClusterSource:
+    """The source that these options name."""
+    return ClusterSource(snapshots=tuple(snapshots or ()), fleet=fleet, context=context, kubeconfig=kubeconfig)
+
+
 def present(*paths: str | None) -> None:
     """Raise ``OSError`` for a file or folder that is missing. Called before the modules that read it are imported."""
     for path in paths:

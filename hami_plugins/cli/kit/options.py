@@ -139,7 +139,7 @@ AddNodes = Annotated[
     ),
 ]
 Policy = Annotated[
-    str | None,
+    str,
     typer.Option(
         "--policy",
         metavar="node=P,device=P",
@@ -148,7 +148,7 @@ Policy = Annotated[
     ),
 ]
 Scheduler = Annotated[
-    str | None,
+    str,
     typer.Option(
         "--scheduler",
         metavar="volcano-RELEASE",
@@ -156,7 +156,7 @@ Scheduler = Annotated[
     ),
 ]
 Assigner = Annotated[
-    str | None,
+    str,
     typer.Option(
         "--assigner",
         metavar="MODE",

@@ -14,7 +14,10 @@ from volcano_vgpu.core.allocator.mode import AllocatorMode
 HEAVY = {"hami_plugins.vendors", "hami_plugins.engine", "kubernetes", "jinja2", "grpc", "starlette"}
 OURS = ("hami_plugins", "volcano_vgpu", "koordinator_adapter", "neuron_topology")
 FRAME = {"hami_plugins", "hami_plugins.cli", "hami_plugins.cli.kit", "hami_plugins.cli.kit.edge"}
-OPTIONS = {f"hami_plugins.cli.{name}" for name in ("app", "completion", "kit.options", "kit.plugins")} | {
+OPTIONS = {
+    f"hami_plugins.cli.{name}"
+    for name in ("app", "completion", "kit.option_group", "kit.options", "kit.plugins", "option_groups")
+} | {
     "hami_plugins.errors",
     "hami_plugins.model",
     "hami_plugins.model.dialect",

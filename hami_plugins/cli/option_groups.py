@@ -1,0 +1,121 @@
+"""The options of the commands that have many, as the values that their work gets."""
+
+from typing import Annotated
+
+import typer
+
+from hami_plugins.cli import completion
+from hami_plugins.cli.kit import options
+from hami_plugins.cli.kit.option_group import OptionGroup
+from hami_plugins.cli.kit.options import Form, VetForm
+
+
+class PlanOptions(OptionGroup):
+    """The options of ``plan``."""
+
+    files: options.Files = None
+    recursive: options.Recursive = False
+    snapshot: options.Snapshot = None
+    fleet: options.Fleet = None
+    namespace: options.OfManifests = None
+    without: options.Without = None
+    add_nodes: options.AddNodes = None
+    policy: options.Policy = ""
+    scheduler: options.Scheduler = ""
+    assigner: options.Assigner = ""
+    annotations: options.Annotations = None
+    html: options.Html = None
+    form: options.Output = Form.TABLE
+    no_headers: options.NoHeaders = False
+    context: options.Context = None
+    kubeconfig: options.Kubeconfig = None
+    settings: options.Settings = None
+    usage: options.Usage = None
+    strict: options.Strict = False
+
+
+class VetOptions(OptionGroup):
+    """The options of ``vet``."""
+
+    files: options.Files = None
+    recursive: options.Recursive = False
+    snapshot: options.Snapshot = None
+    fleet: options.Fleet = None
+    namespace: options.OfManifests = None
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option("--ignore", metavar="RULES", help="Rules to skip, such as HP101,HP305. Repeatable."),
+    ] = None
+    list_rules: Annotated[bool, typer.Option("--list-rules", help="List the rules and exit.")] = False
+    rule: Annotated[
+        str | None, typer.Option("--explain", metavar="RULE", help="Explain one rule, such as HP305, and its remedy.")
+    ] = None
+    form: Annotated[VetForm, typer.Option("--output", "-o", help="How to print the findings; sarif is for CI.")] = (
+        VetForm.TEXT
+    )
+    rules_url: Annotated[
+        str,
+        typer.Option(
+            "--rules-url",
+            metavar="URL",
+            help="Where you publish docs/reference/rules.md; SARIF rules link to it (helpUri).",
+        ),
+    ] = ""
+    settings: options.Settings = None
+    scheduler: options.Scheduler = ""
+    assigner: options.Assigner = ""
+
+
+class ExplainOptions(OptionGroup):
+    """The options of ``explain``. Without names it explains all pods that wait, of one namespace or of all."""
+
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND",
+            help="What to explain: pod, job (also Volcano's), deployment, statefulset, daemonset, or replicaset; "
+            "KIND/NAME as for kubectl.",
+            autocompletion=completion.kinds,
+        ),
+    ]
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NS/NAME", help="The objects. Default: all pods that wait for a node."),
+    ] = None
+    snapshot: options.Snapshot = None
+    fleet: options.Fleet = None
+    namespace: options.Namespace = None
+    everywhere: options.AllNamespaces = False
+    scheduler: options.Scheduler = ""
+    assigner: options.Assigner = ""
+    form: options.Output = Form.TABLE
+    context: options.Context = None
+    kubeconfig: options.Kubeconfig = None
+    settings: options.Settings = None
+    usage: options.Usage = None
+    strict: options.Strict = False
+
+
+class SandboxOptions(OptionGroup):
+    """The options of ``sandbox``."""
+
+    fleet: Annotated[
+        str | None,
+        typer.Option(
+            "--fleet",
+            metavar="NAME|FILE",
+            help="The nodes: a fleet file, or a shipped fleet (`fleets` lists them). Default: h100x8.",
+            autocompletion=completion.fleets,
+        ),
+    ] = None
+    kubeconfig: Annotated[
+        str | None,
+        typer.Option(
+            "--kubeconfig",
+            metavar="FILE",
+            help="Where to write the kubeconfig; the file must not exist. Default: in the temporary directory.",
+        ),
+    ] = None
+    port: Annotated[
+        int, typer.Option("--port", metavar="PORT", help="Port of the API server. Default: a free one.")
+    ] = 0
