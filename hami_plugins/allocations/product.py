@@ -34,7 +34,7 @@ class Product:
     ``mark`` answers the creation of a pod, ``jobs`` that of a Volcano Job (``None``: no webhook for those).
     ``blocking_reason`` says why a pod gets nothing whatever is free (empty: nothing is in its way). ``wording`` is a
     node's refusal in words of its own (empty: in the usual ones), which name neither the node nor pods; ``remedy`` is
-    what to do about it. ``told`` are the containers that a pod's annotations speak of, for a pod that cannot be read.
+    what to do about it. ``containers_of`` are the containers that an unreadable pod's annotations name.
     ``capped`` is whether node agents hand over at most what a container requests, so that more never counts.
     ``carried`` are annotations of another scheduler that name an allocation on the node, which is taken if it is right;
     it is given the pod and the Binding's annotations.
@@ -49,7 +49,7 @@ class Product:
     held: tuple[str, ...]
     unregistered: Callable[[Sequence[str]], str]
     mark: Callable[[Json], Answer]
-    told: Callable[[Mapping[str, str]], tuple[Container, ...]]
+    containers_of: Callable[[Mapping[str, str]], tuple[Container, ...]]
     blocking_reason: Callable[[Pod], str] = lambda _pod: ""
     wording: Callable[[CardShortage | NodeShortage, Refusal], str] = lambda _reason, _refusal: ""
     remedy: Callable[[CardShortage | NodeShortage, NodeEntry | None], str] = lambda _reason, _entry: ""

@@ -182,7 +182,7 @@ class LockedAllocationCache:
     def _unread(self, raw: Json, uid: PodUid, fault: str) -> WatchedPod:
         """A pod of which nothing can be told but its node and its annotations."""
         with self._lock:
-            self._cache.see_pod(pods.certain(raw, uid, self.product.told), self._clock(), fault=fault)
+            self._cache.see_pod(pods.certain(raw, uid, self.product.containers_of), self._clock(), fault=fault)
         return WatchedPod(uid, fault=fault)
 
     def _concerns(self, raw: Json) -> bool:

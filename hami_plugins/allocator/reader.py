@@ -20,11 +20,11 @@ A_SECOND: Final = 50
 _NOT_FOUND: Final = 404
 
 
-def reading(get: Callable[[str], Json], *, told: Callable[[], object] = lambda: None) -> ReadPod:
-    """Reads pods with ``get``, which raises ``KubeError`` where there is nothing; ``told`` hears of each read."""
+def reading(get: Callable[[str], Json], *, on_read: Callable[[], object] = lambda: None) -> ReadPod:
+    """Reads pods with ``get``, which raises ``KubeError`` where there is nothing; each read calls ``on_read``."""
 
     def read(namespace: str, name: str) -> Json | None:
-        told()
+        on_read()
         try:
             return get(paths.pod(namespace, name))
         except KubeError as error:

@@ -90,7 +90,7 @@ class AllocatorServer:
         self._settings = settings
         self._api = api
         self._hasty = api.within(READ_SECONDS)
-        self._read = waiting(reading(self._hasty.get, told=metrics.read))
+        self._read = waiting(reading(self._hasty.get, on_read=metrics.read))
         self._rationed = waiting(RateLimitedRead(self._read, clock=time.monotonic))
         self._product = product
         self._metrics = metrics

@@ -116,7 +116,7 @@ class Scoring(NamedTuple):
 ScoreNode = Callable[[Scoring], float]
 """What the vendor adds to the node's score for this placement."""
 
-FilterReason = Callable[[Mapping[str, str], Pod, float], str]
+NodeFilter = Callable[[Mapping[str, str], Pod, float], str]
 """Why a pod that asks for the vendor's devices must not begin on a node now, whatever is free there; empty: it may.
 
 It is given the notes of the node's inventory, the pod, and the time in Unix seconds.
@@ -204,7 +204,7 @@ class FittingRules:
       ``message_when_too_few``.
     """
 
-    filter_reason: FilterReason | None = None
+    filter_reason: NodeFilter | None = None
     health_checks: tuple[Check, ...] = ()
     early_checks: tuple[Check, ...] = ()
     late_checks: tuple[Check, ...] = ()

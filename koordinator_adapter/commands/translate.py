@@ -55,7 +55,7 @@ def _submitted(documents: Sequence[Document]) -> tuple[Document, ...]:
 
 
 def _fails(files: Sequence[File], *, accept_loss: bool) -> bool:
-    worst = max((told.fidelity.rank for file in files for told in file.told), default=0)
+    worst = max((each.fidelity.rank for file in files for each in file.objects), default=0)
     return worst > (Fidelity.LOSSY.rank if accept_loss else Fidelity.LOSSLESS.rank)
 
 

@@ -69,7 +69,7 @@ class File:
 
     source: str
     text: str
-    told: tuple[TranslatedObject, ...]
+    objects: tuple[TranslatedObject, ...]
     changed: bool
     anew: tuple[int, ...] = ()
     commented: tuple[int, ...] = ()
@@ -77,7 +77,7 @@ class File:
     @property
     def refused(self) -> bool:
         """Whether something in it has no other words; that part is as it was."""
-        return any(each.fidelity is Fidelity.REFUSED for each in self.told)
+        return any(each.fidelity is Fidelity.REFUSED for each in self.objects)
 
 
 def translated(
@@ -117,12 +117,12 @@ class _Work:
         """One file."""
         file = subjects[0].document.file
         changed: dict[int, list[Json]] = {}
-        told: list[TranslatedObject] = []
+        objects: list[TranslatedObject] = []
         added: dict[str, Json] = {}
         for subject in subjects:
             document = subject.document
             becomes, found = self._object(subject)
-            told += found
+            objects += found
             added |= self._missing_groups(subject, found)
             if becomes == [document.raw]:
                 continue
@@ -135,7 +135,7 @@ class _Work:
         return File(
             source=file.source,
             text=result.text if changed or added else file.text,
-            told=tuple(told),
+            objects=tuple(objects),
             changed=bool(changed or added),
             anew=result.anew if changed else (),
             commented=result.commented if changed else (),
@@ -146,13 +146,13 @@ class _Work:
         other = objects.turned(raw, self.target, namespace=self.namespace)
         if subject.group == "" and subject.kind == "ResourceQuota":
             findings = tuple(self._of_quota(subject))
-            return [raw], [_told(subject, findings=findings)] if findings else []
+            return [raw], [_translated(subject, findings=findings)] if findings else []
         if other is not None:
-            told = _told(subject, findings=other.findings)
-            return [other.raw or raw], [told]
+            alone = _translated(subject, findings=other.findings)
+            return [other.raw or raw], [alone]
         found = [(view, self._translation(subject, view)) for view in subject.pods]
-        told_of = [
-            _told(
+        translated = [
+            _translated(
                 subject,
                 part=view.label,
                 source=each.source,
@@ -161,16 +161,16 @@ class _Work:
             for view, each in found
             if each.source is not None or each.findings
         ]
-        if any(each.fidelity is Fidelity.REFUSED for each in told_of):
-            return [raw], told_of
-        owned = self._of_owner(subject, told_of)
+        if any(each.fidelity is Fidelity.REFUSED for each in translated):
+            return [raw], translated
+        owned = self._of_owner(subject, translated)
         edits = [edit for edit in owned if not isinstance(edit, TranslationFinding)]
         edits += [below(view.path, edit) for view, each in found for edit in each.edits]
         findings = tuple(each for each in owned if isinstance(each, TranslationFinding))
-        told_of = [_told(subject, findings=findings), *told_of] if findings else told_of
-        if jobs.is_volcano_job(raw) and self.target is not Dialect.VOLCANO and told_of:
-            return self._apart(subject, made(raw, edits), told_of)
-        return [made(raw, edits) if edits else raw], told_of
+        translated = [_translated(subject, findings=findings), *translated] if findings else translated
+        if jobs.is_volcano_job(raw) and self.target is not Dialect.VOLCANO and translated:
+            return self._apart(subject, made(raw, edits), translated)
+        return [made(raw, edits) if edits else raw], translated
 
     def _of_quota(self, subject: Subject) -> Iterator[TranslationFinding]:
         """Limits of a namespace by names that its pods have no more."""
@@ -185,9 +185,9 @@ class _Work:
                     remedy="also write the limit with those names, or use a queue or quota of the scheduler",
                 )
 
-    def _of_owner(self, subject: Subject, told: Iterable[TranslatedObject]) -> list[Change]:
+    def _of_owner(self, subject: Subject, translated: Iterable[TranslatedObject]) -> list[Change]:
         """What the owner of a template in Volcano's words says of its pods."""
-        volcanos = any(each.source is Dialect.VOLCANO for each in told)
+        volcanos = any(each.source is Dialect.VOLCANO for each in translated)
         if not volcanos or not subject.owns_templates or self.target is Dialect.VOLCANO:
             return []
         if jobs.is_volcano_job(dict(subject.document.raw)):
@@ -216,7 +216,7 @@ class _Work:
         return replace(found, edits=(), findings=(_PLACED,)) if view.placed and found.source is not None else found
 
     def _apart(
-        self, subject: Subject, raw: Json, told: list[TranslatedObject]
+        self, subject: Subject, raw: Json, translated: list[TranslatedObject]
     ) -> tuple[list[Json], list[TranslatedObject]]:
         templates = [at(raw, view.path) for view in subject.pods]
         try:
@@ -225,12 +225,12 @@ class _Work:
             )
         except WireError as error:
             parts, findings = (), (refused(error.key, error.why, "correct it"),)
-        told = [_told(subject, findings=findings), *told]
-        return (list(parts) if parts else [dict(subject.document.raw)]), told
+        translated = [_translated(subject, findings=findings), *translated]
+        return (list(parts) if parts else [dict(subject.document.raw)]), translated
 
-    def _missing_groups(self, subject: Subject, told: Iterable[TranslatedObject]) -> Mapping[str, Json]:
+    def _missing_groups(self, subject: Subject, translated: Iterable[TranslatedObject]) -> Mapping[str, Json]:
         """The gangs that only annotations of pods describe, which Volcano wants as objects."""
-        if self.target is not Dialect.VOLCANO or any(each.fidelity is Fidelity.REFUSED for each in told):
+        if self.target is not Dialect.VOLCANO or any(each.fidelity is Fidelity.REFUSED for each in translated):
             return {}
         found: dict[str, Json] = {}
         for view in subject.pods:
@@ -249,7 +249,7 @@ class _Work:
         return found
 
 
-def _told(
+def _translated(
     subject: Subject, *, part: str = "", source: Dialect | None = None, findings: tuple[TranslationFinding, ...] = ()
 ) -> TranslatedObject:
     return TranslatedObject(

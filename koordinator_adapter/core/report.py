@@ -67,11 +67,11 @@ class TranslationDocument(TypedDict):
 def lines(files: Iterable[File]) -> Iterator[tuple[str, Fidelity]]:
     """A line for each finding (``file:line: fidelity: object: words``), with what it says."""
     for file in files:
-        for told in file.told:
-            for each in told.findings:
+        for found in file.objects:
+            for each in found.findings:
                 remedy = f"; {each.remedy}" if each.remedy else ""
-                where = f"{file.source}:{told.line_of(each)}"
-                yield f"{where}: {each.fidelity}: {_called(told)}: {each.about}: {each.words}{remedy}", each.fidelity
+                where = f"{file.source}:{found.line_of(each)}"
+                yield f"{where}: {each.fidelity}: {_called(found)}: {each.about}: {each.words}{remedy}", each.fidelity
         for number in file.anew:
             without = ", without its comments" if number in file.commented else ", in another style"
             yield f"{file.source}: document {number} is rewritten{without}", Fidelity.LOSSLESS
@@ -80,10 +80,10 @@ def lines(files: Iterable[File]) -> Iterator[tuple[str, Fidelity]]:
 def summary(files: Sequence[File], target: Dialect) -> str:
     """One line about everything."""
     counted = _counted(files)
-    told = ", ".join(f"{counted[each]} {each}" for each in Fidelity)
+    counts = ", ".join(f"{counted[each]} {each}" for each in Fidelity)
     if not counted:
         return "none of them requests cards from HAMi, Volcano or Koordinator"
-    return f"{sum(counted.values())} translated to {target}: {told}"
+    return f"{sum(counted.values())} translated to {target}: {counts}"
 
 
 def document(files: Sequence[File], target: Dialect) -> TranslationDocument:
@@ -94,38 +94,38 @@ def document(files: Sequence[File], target: Dialect) -> TranslationDocument:
         "kind": "Translation",
         "target": target.value,
         "summary": {each.value: counted[each] for each in Fidelity},
-        "items": [_item(file, told) for file in files for told in file.told],
+        "items": [_item(file, found) for file in files for found in file.objects],
         "writtenAnew": [{"file": file.source, "document": number} for file in files for number in file.anew],
     }
 
 
 def _counted(files: Iterable[File]) -> Counter[Fidelity]:
-    return Counter(told.fidelity for file in files for told in file.told)
+    return Counter(found.fidelity for file in files for found in file.objects)
 
 
-def _called(told: TranslatedObject) -> str:
-    return f"{told.kind} {told.name} {told.part}".rstrip()
+def _called(found: TranslatedObject) -> str:
+    return f"{found.kind} {found.name} {found.part}".rstrip()
 
 
-def _item(file: File, told: TranslatedObject) -> TranslatedDocument:
+def _item(file: File, found: TranslatedObject) -> TranslatedDocument:
     return {
         "file": file.source,
-        "document": told.document.number,
-        "line": told.document.line,
-        "kind": told.kind,
-        "name": told.name,
-        "part": told.part,
-        "source": None if told.source is None else told.source.value,
-        "fidelity": told.fidelity.value,
+        "document": found.document.number,
+        "line": found.document.line,
+        "kind": found.kind,
+        "name": found.name,
+        "part": found.part,
+        "source": None if found.source is None else found.source.value,
+        "fidelity": found.fidelity.value,
         "findings": [
             {
                 "fidelity": each.fidelity.value,
                 "about": each.about,
-                "line": told.line_of(each),
+                "line": found.line_of(each),
                 "path": spelled(each.path),
                 "words": each.words,
                 "remedy": each.remedy,
             }
-            for each in told.findings
+            for each in found.findings
         ],
     }

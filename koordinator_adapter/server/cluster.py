@@ -47,7 +47,7 @@ class HeldPod(NamedTuple):
 class _Node:
     raw: Json
     found: NodeCards
-    told: object
+    source: object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,11 +99,11 @@ class WatchedCluster:
             self._put(self._state.nodes, name, None)
             return
         before = self._state.nodes.get(name)
-        told = _told(change.object)
-        same = before is not None and before.told == told
+        source = _source_of(change.object)
+        same = before is not None and before.source == source
         found = before.found if before is not None and same else self._cards(change.object, name)
         # A node tells of itself every few minutes, and facts are looked up for every node of the cluster.
-        self._put(self._state.nodes, name, _Node(raw=change.object, found=found, told=told), same=same)
+        self._put(self._state.nodes, name, _Node(raw=change.object, found=found, source=source), same=same)
         self._on_dirty(name)
 
     def written(self, raw: Json) -> None:
@@ -308,7 +308,7 @@ def _by_node(koordlets: Iterable[tuple[NodeName, Koordlet]]) -> dict[NodeName, K
     return found
 
 
-def _told(raw: Json) -> object:
+def _source_of(raw: Json) -> object:
     """All of a node that its cards are read from."""
     metadata, status = lenient.inside(raw, "metadata"), lenient.inside(raw, "status")
     return metadata.get("annotations"), metadata.get("labels"), status.get("capacity"), status.get("allocatable")

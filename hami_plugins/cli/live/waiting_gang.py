@@ -35,19 +35,19 @@ _REFUSED: Final = "VgpuRefused"
 class DemoGangMember:
     """What became of a pod of the gang: the cards of its allocation, and those in its container.
 
-    ``told`` is whether the agent has told Volcano that the container got them.
+    ``reported`` is whether the agent has told Volcano that the container got them.
     """
 
     name: str
     node: str
     allocated: tuple[ContainerSlice, ...]
     seen: tuple[ContainerSlice, ...]
-    told: bool
+    reported: bool
 
     @property
     def served(self) -> bool:
-        """Whether its container runs with exactly what was allocated, and Volcano has been told."""
-        return self.told and bool(self.seen) and self.seen == self.allocated
+        """Whether its container runs with exactly what was allocated, and that is reported to Volcano."""
+        return self.reported and bool(self.seen) and self.seen == self.allocated
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class WaitingGang:
             node=str(pod["spec"].get("nodeName", "")),
             allocated=allocated(pod),
             seen=visible(self._cluster.seen(pod)),
-            told=(pod["metadata"].get("annotations") or {}).get(vendor.PHASE_KEY) == "success",
+            reported=(pod["metadata"].get("annotations") or {}).get(vendor.PHASE_KEY) == "success",
         )
 
     def _served(self) -> int:

@@ -86,7 +86,7 @@ def planned(
     workloads: list[tuple[MigrationStep, frozenset[str]]] = []
     for file in files:
         raw = live[file.source]
-        left += _told(file)
+        left += _left(file)
         if file.refused or not file.changed:
             continue
         fixed = SERVED[kind_of(raw)].fixed
@@ -125,16 +125,16 @@ def _made_by_others(
     made_ones: Iterable[Json], target: Dialect, registry: Registry, settings: TranslationOptions
 ) -> Iterator[Left]:
     """Each owner that no migration changes, and whose pods ask for cards in other words than the target's."""
-    told: set[str] = set()
+    seen: set[str] = set()
     for raw in made_ones:
         owner = owner_of(raw)
         if owner is None or kind_of(owner) in SERVED:
             continue
         namespace = name_of(raw).split("/")[1]
         name = name_of({**owner, "metadata": {"namespace": namespace, "name": owner.get("name", "")}})
-        if name in told or not _asks(raw, target, registry, settings):
+        if name in seen or not _asks(raw, target, registry, settings):
             continue
-        told.add(name)
+        seen.add(name)
         words = f"{name_of(raw)} is created by it and requests cards; a migration does not change a {owner.get('kind')}"
         yield Left(name=name, finding=refused(str(owner.get("kind")), words, "translate what it was made from"))
 
@@ -206,8 +206,8 @@ def _groups_of(document: Document) -> frozenset[str]:
     )
 
 
-def _told(file: File) -> Iterator[Left]:
-    for each in file.told:
+def _left(file: File) -> Iterator[Left]:
+    for each in file.objects:
         for finding in each.findings:
             if finding.fidelity is not Fidelity.LOSSLESS:
                 yield Left(name=file.source, finding=finding)

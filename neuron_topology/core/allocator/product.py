@@ -67,18 +67,18 @@ def product_of(
         groups=True,
         planner=planner,
         mark=lambda raw: marks.mark(raw, rules),
-        told=_told,
+        containers_of=_containers_of,
         wording=_wording,
         remedy=_remedy,
     )
 
 
 def _unregistered(problems: Sequence[str]) -> str:
-    told = problems or [f"its capacity has no {DEVICES}"]
-    return f"the node offers no Neuron devices ({'; '.join(told)}); run AWS's device plugin there"
+    reasons = problems or [f"its capacity has no {DEVICES}"]
+    return f"the node offers no Neuron devices ({'; '.join(reasons)}); run AWS's device plugin there"
 
 
-def _told(annotations: Mapping[str, str]) -> tuple[Container, ...]:
+def _containers_of(annotations: Mapping[str, str]) -> tuple[Container, ...]:
     """A container for each segment of HAMi's list, or one for AWS's numbers alone; each asks for what it has."""
     written = annotations.get(IDS_KEY, "")
     amounts = [written.count(",") + 1] if written else []
@@ -96,8 +96,8 @@ def _wording(reason: CardShortage | NodeShortage, refusal: Refusal) -> str:
     """Where sets are the matter, the sentence of the vendor: it says what could be had. No pods and nodes are named."""
     if not isinstance(reason, CardShortage) or reason.blocked is None:
         return ""
-    told = reason.reason in {Reason.TOPOLOGY, Reason.WITHHELD} or not reason.blocked.members
-    return refusal.words if told else ""
+    spelled = reason.reason in {Reason.TOPOLOGY, Reason.WITHHELD} or not reason.blocked.members
+    return refusal.words if spelled else ""
 
 
 def _remedy(reason: CardShortage | NodeShortage, _entry: NodeEntry | None) -> str:

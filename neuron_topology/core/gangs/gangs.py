@@ -43,13 +43,13 @@ class _Room(NamedTuple):
 class _Asked(NamedTuple):
     """A pod that nodes are asked about one after another in the same second, and what those with these notes said.
 
-    ``told`` is the pod with what its group says.
+    ``described`` is the pod with what its group says.
     """
 
     pod: Pod
     group: PodGroup | None
     now: int
-    told: Pod
+    described: Pod
     answers: dict[Notes, str]
 
 
@@ -133,9 +133,9 @@ class Gangs(AllocationPlanner):
         left = lacking(asked, missing, self._open_to(waiting, cache))
         if not left:
             return ""
-        told = " and ".join(f"{number} x {part}" for part, number in sorted(asked.items()))
+        requests = " and ".join(f"{number} x {part}" for part, number in sorted(asked.items()))
         return (
-            f"the job has to start together: {missing} of its pods have no devices yet (they ask for {told}), and "
+            f"the job has to start together: {missing} of its pods have no devices yet (they ask for {requests}), and "
             f"{left}; wait until pods end, or ask for fewer pods or devices"
         )
 
@@ -186,11 +186,11 @@ class Gangs(AllocationPlanner):
         now = int(self._now())
         asked = self._asked
         if asked is None or asked.pod is not pod or asked.group is not group or asked.now != now:
-            told = pod if group is None else replace(pod, of_group=group.annotations)
-            asked = self._asked = _Asked(pod, group, now, told, {})
+            described = pod if group is None else replace(pod, of_group=group.annotations)
+            asked = self._asked = _Asked(pod, group, now, described, {})
         found = asked.answers.get(notes)
         if found is None:
-            found = asked.answers[notes] = objection(dict(notes), asked.told, now, margin=self._margin)
+            found = asked.answers[notes] = objection(dict(notes), asked.described, now, margin=self._margin)
         return found
 
     def bonus(self, nodes: Iterable[NodeName], intake: PodInfo, cache: AllocationCache) -> Mapping[NodeName, float]:

@@ -66,13 +66,13 @@ def test_templates_of_every_kind_are_translated_in_place(kind: str, version: str
     assert "koordinator.sh/gpu.shared: 1        # cards\n" in found.text
     assert "koordinator.sh/gpu-memory: 3000Mi  # MiB\n" in found.text
     assert not found.anew
-    assert [each.fidelity for each in found.told] == [Fidelity.LOSSLESS]
+    assert [each.fidelity for each in found.objects] == [Fidelity.LOSSLESS]
 
 
 def test_a_file_without_cards_stays_as_it_is() -> None:
     text = "# mine\nkind: ConfigMap\napiVersion: v1\nmetadata: {name: x}\n"
     found = in_words(text, "koordinator")
-    assert (found.text, found.told, found.changed) == (text, (), False)
+    assert (found.text, found.objects, found.changed) == (text, (), False)
 
 
 def test_items_of_lists_are_translated_where_they_stand() -> None:
@@ -81,7 +81,7 @@ def test_items_of_lists_are_translated_where_they_stand() -> None:
     two = f"apiVersion: v1\nkind: List\nitems:\n{''.join(items)}"
     found = in_words(two, "koordinator")
     assert found.text.count("koordinator.sh/gpu-memory: 3000Mi  # MiB\n") == 2
-    assert [each.name for each in found.told] == ["default/a", "default/b"]
+    assert [each.name for each in found.objects] == ["default/a", "default/b"]
 
 
 JOB = f"""\
@@ -107,10 +107,10 @@ def test_what_an_owner_says_to_volcano_is_said_to_koordinator_by_the_pods() -> N
     for old, new in (("gpu:", "vgpu-number:"), ("gpumem", "vgpu-memory"), ("gpucores", "vgpu-cores")):
         text = text.replace(f"nvidia.com/{old}", f"volcano.sh/{new}")
     found = in_words(text, "koordinator", TranslationOptions(quotas=frozenset({"q"})))
-    assert [each.fidelity for each in found.told] == [Fidelity.LOSSLESS]
-    assert [each.about for each in in_words(text, "koordinator").told[0].findings] == ["ElasticQuota"]
+    assert [each.fidelity for each in found.objects] == [Fidelity.LOSSLESS]
+    assert [each.about for each in in_words(text, "koordinator").objects[0].findings] == ["ElasticQuota"]
     queue = "---\napiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: q}\n"
-    assert [each.kind for each in in_words(text + queue, "koordinator").told] == ["Deployment", "Queue"]
+    assert [each.kind for each in in_words(text + queue, "koordinator").objects] == ["Deployment", "Queue"]
     raw = manifests.read(found.text, source="out")[0].raw
     assert raw["metadata"] == {"name": "web", "annotations": {"mine": "x"}}
     template = raw["spec"]["template"]["metadata"]  # type: ignore[index]
@@ -119,7 +119,7 @@ def test_what_an_owner_says_to_volcano_is_said_to_koordinator_by_the_pods() -> N
         "gang.scheduling.koordinator.sh/min-available": "2",
     }
     assert template["labels"]["quota.scheduling.koordinator.sh/name"] == "q"
-    lost = in_words(text, "hami").told[0]
+    lost = in_words(text, "hami").objects[0]
     assert [each.about for each in lost.findings] == [
         "scheduling.volcano.sh/group-min-member",
         "scheduling.volcano.sh/queue-name",
@@ -134,14 +134,14 @@ def test_a_pod_that_is_placed_stays_as_it_is() -> None:
     text = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: a, uid: u}}\nspec:\n  nodeName: n1\n{spec}"
     assert in_words(text, "koordinator").refused
     plain = text.replace("nvidia.com", "example.com")
-    assert not in_words(plain, "koordinator").told
+    assert not in_words(plain, "koordinator").objects
 
 
 def test_a_job_of_volcano_becomes_what_other_clusters_know() -> None:
     found = in_words(VOLCANO_JOB, "koordinator")
     kinds = [document.raw["kind"] for document in manifests.read(found.text, source="out")]
     assert kinds == ["PodGroup", "Job"]
-    assert [(each.part, each.fidelity) for each in found.told] == [
+    assert [(each.part, each.fidelity) for each in found.objects] == [
         ("", Fidelity.LOSSY),
         ("task w", Fidelity.LOSSLESS),
     ]
@@ -171,7 +171,7 @@ def test_groups_that_only_pods_describe_become_objects_for_volcano() -> None:
     assert group["spec"] == {"minMember": 2}
     known = f"{found.text.split('---')[1]}---\n{text}"
     assert len(manifests.read(in_words(known, "volcano").text, source="out")) == 2
-    assert not any(each.about.startswith(gang) for told in found.told for each in told.findings if each.remedy)
+    assert not any(each.about.startswith(gang) for told in found.objects for each in told.findings if each.remedy)
 
 
 GANG = "gang.scheduling.koordinator.sh"
@@ -218,7 +218,7 @@ def test_queues_and_groups_are_translated_beside_the_pods() -> None:
     text = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: q}  # mine\nspec: {weight: 1}\n"
     found = in_words(text, "koordinator")
     assert "kind: ElasticQuota" in found.text
-    assert found.told[0].fidelity is Fidelity.LOSSY
+    assert found.objects[0].fidelity is Fidelity.LOSSY
     assert in_words(text, "hami").text == text
 
 
@@ -373,11 +373,11 @@ def test_a_quota_of_a_namespace_that_limits_nothing_any_more_is_told_and_stays()
     quota = "kind: ResourceQuota\napiVersion: v1\nmetadata: {name: q}\nspec: {hard: {%s}}\n"
     hard = "requests.nvidia.com/gpu: 4, limits.volcano.sh/vgpu-memory: 9, koordinator.sh/gpu-core: 5, requests.cpu: 1"
     found = in_words(quota % hard, "koordinator")
-    assert [each.about for each in found.told[0].findings] == [
+    assert [each.about for each in found.objects[0].findings] == [
         "requests.nvidia.com/gpu",
         "limits.volcano.sh/vgpu-memory",
     ]
-    assert found.told[0].fidelity is Fidelity.LOSSY
+    assert found.objects[0].fidelity is Fidelity.LOSSY
     assert not found.changed
-    assert not in_words(quota % "requests.cpu: 1", "koordinator").told
-    assert not in_words(quota.replace("{hard: {%s}}", "7"), "koordinator").told
+    assert not in_words(quota % "requests.cpu: 1", "koordinator").objects
+    assert not in_words(quota.replace("{hard: {%s}}", "7"), "koordinator").objects

@@ -40,7 +40,7 @@ def product_of(
         held=tuple(filter(None, (spec.keys.allocated, spec.keys.more))),
         unregistered=lambda problems: _unregistered(spec, problems),
         mark=lambda raw: marks.mark(raw, spec, rules, schedulers, mode),
-        told=lambda annotations: unread.containers(annotations, spec),
+        containers_of=lambda annotations: unread.containers(annotations, spec),
         blocking_reason=lambda pod: _blocking_reason(spec, pod),
         remedy=lambda reason, entry: remedies.remedy(reason, entry, spec),
         carried=_carried if mode is AllocatorMode.WEBHOOK else lambda _node, _intake, _annotations: None,
@@ -48,8 +48,8 @@ def product_of(
 
 
 def _unregistered(spec: VendorSpec, problems: Sequence[str]) -> str:
-    told = problems or [f"{spec.keys.register} is missing or empty"]
-    return f"no cards registered ({'; '.join(told)}); {remedies.UNREGISTERED}"
+    reasons = problems or [f"{spec.keys.register} is missing or empty"]
+    return f"no cards registered ({'; '.join(reasons)}); {remedies.UNREGISTERED}"
 
 
 def _blocking_reason(spec: VendorSpec, pod: Pod) -> str:

@@ -27,7 +27,7 @@ from tests.unit.neuron_topology.server.cluster import Cluster, a_node, a_pod, sa
     ],
 )
 def test_containers_are_those_that_the_allocation_speaks_of(text: dict[str, str], containers: int) -> None:
-    assert len(product_of(Rules()).told(text)) == containers
+    assert len(product_of(Rules()).containers_of(text)) == containers
 
 
 def test_a_number_that_no_set_has_is_answered_in_awss_words_with_what_could_be_had() -> None:

@@ -21,13 +21,13 @@ def test_a_pod_that_is_not_there_is_nothing_and_any_other_error_is_one() -> None
             raise errors.pop(0)
         return {"path": path}
 
-    told: list[None] = []
-    read = reading(get, told=lambda: told.append(None))
+    reads: list[None] = []
+    read = reading(get, on_read=lambda: reads.append(None))
     assert read("x", "p") is None
     with pytest.raises(KubeError, match="forbidden"):
         read("x", "p")
     assert read("x", "p") == {"path": "/api/v1/namespaces/x/pods/p"}
-    assert len(told) == 3
+    assert len(reads) == 3
 
 
 def test_in_each_second_so_many_pods_are_read_and_no_more() -> None:
