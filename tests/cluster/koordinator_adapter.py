@@ -79,12 +79,13 @@ class Adapter:
             "lease": {"duration": 4, "deadline": 3, "retry": 0.5},
         }
         self._material: Material | None = None
-        self.front = None if bootstrap else Front(lambda: [("127.0.0.1", self.server.hook_port)])
         self._settings = folder / "settings.yaml"
         self._settings.write_text(yaml.safe_dump(settings))
         self.server = Replica(
             self.plane, folder.name, told | settings, product="koordinator", word="serve", rules=RULES
         )
+        # It asks for the replicas as soon as it is made.
+        self.front = None if bootstrap else Front(lambda: [("127.0.0.1", self.server.hook_port)])
 
     def __enter__(self) -> Adapter:
         if self.front is not None:
