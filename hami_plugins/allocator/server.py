@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import nullcontext
-from typing import Final, Protocol
+from typing import Final, Protocol, Required, TypedDict
 
 from starlette.routing import Route
 
@@ -23,14 +23,14 @@ from hami_plugins.allocator.session import Filling, LeaderSession
 from hami_plugins.allocator.settings import AllocatorSettings
 from hami_plugins.allocator.volcano_extender import Extender
 from hami_plugins.errors import HamiPluginsError
-from hami_plugins.kube.election import BoundedApi, Election
+from hami_plugins.kube.election import BoundedApi
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.units import NodeName
-from hami_plugins.web.admission import AdmissionMetrics, Handler, admission_route
+from hami_plugins.web.admission import AdmissionMetrics, Webhook, admission_routes
 from hami_plugins.web.bodies import BodyBudget
 from hami_plugins.web.documents import DocumentMetrics, Reply, document_route, waiting
-from hami_plugins.web.endpoints import Endpoints
 from hami_plugins.web.pages import JsonPage
+from hami_plugins.web.replica import Replica
 from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Denied
 
 FINDINGS_PATH: Final = "/findings"
@@ -66,12 +66,23 @@ class NodeWriter(Protocol):
         """Ends. May be called twice."""
 
 
-class AllocatorServer:
-    """One replica. ``identity`` is this process alone, among those that stand for the lease. It can be started once.
+class AllocatorOptions(TypedDict, total=False):
+    """What a process decides about its replica, whatever the product.
+
+    ``filling`` is entered while the cache takes in the whole cluster. ``linger`` is how many seconds the replica waits
+    at its end for what it has answered to be in effect, because the next one knows only what is.
+    """
+
+    metrics: Required[AllocatorMetrics]
+    identity: Required[str]
+    filling: Filling
+    linger: float
+
+
+class AllocatorServer(Replica):
+    """One replica, with ``AllocatorOptions``. It can be started once.
 
     ``writer`` is told of the node of each answer, where a scheduler counts devices itself.
-    ``filling`` is entered while the cache takes in the whole cluster. ``linger`` is how many seconds it waits at its
-    end for what it has answered to be in effect, because the next one knows only what is.
     """
 
     def __init__(  # noqa: PLR0913 - what it is made of
@@ -98,42 +109,21 @@ class AllocatorServer:
         self._term: Handlers | None = None
         self._ending: threading.Thread | None = None
         self._stopping = threading.Event()
-        namespace = settings.service.namespace
-        self._election = Election(
+        self._writer = writer
+        documents = DocumentMetrics(metrics.metrics)
+        super().__init__(
+            settings,
             api,
-            namespace=namespace,
-            name=settings.lease.name,
             identity=identity,
-            timing=settings.lease.timing,
+            plain=self._plain(documents),
+            webhooks=self._over_tls(AdmissionMetrics(metrics.metrics, documents)),
+            ready={"cache": self._cache_check},
+            needs_lease=True,
+            metrics=metrics.metrics,
             on_started=self._begin,
             on_stopped=self._end,
         )
-        self._writer = writer
-        documents = DocumentMetrics(metrics.metrics)
-        self._endpoints = Endpoints(
-            settings,
-            api,
-            plain=self._plain(documents),
-            webhooks=self._over_tls(AdmissionMetrics(metrics.metrics, documents)),
-            ready={"lease": self._election.check, "cache": self._cache_check},
-            metrics=metrics.metrics,
-        )
         metrics.read_from(self._sizes)
-
-    @property
-    def address(self) -> tuple[str, int]:
-        """Where the extender, probes and metrics are served."""
-        return self._endpoints.address
-
-    @property
-    def webhook_address(self) -> tuple[str, int] | None:
-        """Where the webhooks are served; ``None`` before the certificate is there."""
-        return self._endpoints.webhook_address
-
-    @property
-    def trouble(self) -> str:
-        """Why nothing is answered; empty where it is."""
-        return self._endpoints.trouble
 
     def snapshot(self) -> ClusterSnapshot | None:
         """All nodes with who holds what, where this replica answers; ``None`` elsewhere."""
@@ -247,11 +237,9 @@ class AllocatorServer:
         )
 
     def _over_tls(self, metrics: AdmissionMetrics) -> list[Route]:
-        paths: list[tuple[str, Handler, str]] = [(POD_PATH, self._mark, "pods"), (BINDING_PATH, self._bind, "bindings")]
-        if self._product.jobs:
-            paths.append((JOB_PATH, self._patch, "jobs"))
-        room = BodyBudget()
-        return [admission_route(path, handler, name=name, metrics=metrics, room=room) for path, handler, name in paths]
+        jobs = [Webhook(JOB_PATH, self._patch, "jobs")] if self._product.jobs else []
+        known = Webhook(POD_PATH, self._mark, "pods"), Webhook(BINDING_PATH, self._bind, "bindings")
+        return admission_routes((*known, *jobs), metrics)
 
     def _plain(self, metrics: DocumentMetrics) -> list[Route]:
         calls = (*VOLCANO, *(KUBE_SCHEDULER if self._product.kube_scheduler else ()))

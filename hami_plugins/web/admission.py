@@ -6,8 +6,8 @@ server then does what the webhook's ``failurePolicy`` says, and hands the text t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
 
 from starlette.routing import Route
 
@@ -23,6 +23,14 @@ Handler = Callable[[AdmissionRequest], Answer]
 _BAD_REQUEST: Final = 400
 
 
+class Webhook(NamedTuple):
+    """What answers at a path; ``name`` is that of the metrics."""
+
+    path: str
+    handler: Handler
+    name: str
+
+
 class AdmissionMetrics:
     """What is counted of the webhooks of one process, beside what is counted of every document."""
 
@@ -31,6 +39,12 @@ class AdmissionMetrics:
         self.total = metrics.counter(
             "admission_requests_total", "Requests answered: allowed, patched or refused", ("webhook", "outcome", "dry")
         )
+
+
+def admission_routes(webhooks: Iterable[Webhook], metrics: AdmissionMetrics) -> list[Route]:
+    """The routes of all webhooks of a process, whose bodies have room together."""
+    room = BodyBudget()
+    return [admission_route(path, handler, name=name, metrics=metrics, room=room) for path, handler, name in webhooks]
 
 
 def admission_route(  # noqa: PLR0913 - what a route is made of

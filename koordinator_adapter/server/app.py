@@ -16,17 +16,16 @@ from starlette.routing import Route
 
 from hami_plugins.engine.registry import Registry
 from hami_plugins.kube import paths
-from hami_plugins.kube.election import BoundedApi, Election
+from hami_plugins.kube.election import BoundedApi
 from hami_plugins.kube.port import Selection
 from hami_plugins.kube.reflector import Backoff, ObjectChange, Reflector, ReflectorOptions
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.units import MiB, NodeName
 from hami_plugins.output.schema import API_VERSION
-from hami_plugins.web.admission import AdmissionMetrics, Handler, admission_route
-from hami_plugins.web.bodies import BodyBudget
+from hami_plugins.web.admission import AdmissionMetrics, Webhook, admission_routes
 from hami_plugins.web.documents import DocumentMetrics
-from hami_plugins.web.endpoints import Endpoints
 from hami_plugins.web.pages import JsonPage
+from hami_plugins.web.replica import Replica
 from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer
 from koordinator_adapter.core import webhooks
 from koordinator_adapter.core.admission.mutation import mutate
@@ -57,8 +56,8 @@ _SELDOM: Final = ReflectorOptions(backoff=Backoff(most=60.0))
 _MISSING: Final = 404
 
 
-class AdapterServer:
-    """One replica. ``identity`` is this process alone, among those that stand for the lease. It can be started once.
+class AdapterServer(Replica):
+    """One replica. It can be started once.
 
     ``registry`` are the vendors whose words and registers are read. ``filling`` is entered while the whole cluster is
     taken in for the first time, before which nobody is answered.
@@ -83,14 +82,6 @@ class AdapterServer:
         self._policy = policy_of(settings)
         self._cluster = WatchedCluster(registry, only=settings.devices.vendors, on_dirty=self._look_at)
         self._knows_devices = threading.Event()
-        self._election = Election(
-            api,
-            namespace=settings.service.namespace,
-            name=settings.lease.name,
-            identity=identity,
-            timing=settings.lease.timing,
-            on_started=self._publish,
-        )
         self._publisher = Publisher(
             api, self._cluster, settings.devices, metrics=metrics, active=lambda: self._publishes_now
         )
@@ -100,9 +91,10 @@ class AdapterServer:
         self._groups, self._quotas = WatchedNames(), WatchedNames(bare=True)
         self._named = _of_named(api, self._groups, self._quotas)
         self._reflectors = (*_reflectors(api, self._cluster), self._devices, *self._named)
-        self._endpoints = Endpoints(
+        super().__init__(
             settings,
             api,
+            identity=identity,
             plain=(Route(FINDINGS_PATH, JsonPage(object, lambda _each_time: self._findings()).answer),),
             webhooks=self._over_tls(AdmissionMetrics(metrics.metrics, DocumentMetrics(metrics.metrics))),
             ready={
@@ -110,23 +102,9 @@ class AdapterServer:
                 "filling": lambda: "" if self._filled.is_set() else "the cluster is being read",
             },
             metrics=metrics.metrics,
+            on_started=self._publisher.look_at_all,
         )
         metrics.read_from(self._sizes)
-
-    @property
-    def address(self) -> tuple[str, int]:
-        """Where probes, metrics and findings are served."""
-        return self._endpoints.address
-
-    @property
-    def webhook_address(self) -> tuple[str, int] | None:
-        """Where the webhooks are served; ``None`` before the certificate is there."""
-        return self._endpoints.webhook_address
-
-    @property
-    def trouble(self) -> str:
-        """Why this replica is not to be asked; empty where it is."""
-        return self._endpoints.trouble
 
     @property
     def publishes(self) -> bool:
@@ -178,10 +156,6 @@ class AdapterServer:
                 pass
         self._filled.set()
 
-    def _publish(self) -> None:
-        """The lease is ours."""
-        self._publisher.look_at_all()
-
     def _device_changed(self, change: ObjectChange) -> None:
         if change.kind == "synced":
             self._knows_devices.set()
@@ -194,13 +168,12 @@ class AdapterServer:
             self._publisher.look_at(node)
 
     def _over_tls(self, metrics: AdmissionMetrics) -> list[Route]:
-        paths: list[tuple[str, Handler, str]] = [
-            (webhooks.TRANSLATE_PATH, self._translate, "pods"),
-            (webhooks.RESOLVE_PATH, resolve, "records"),
-            (webhooks.VALIDATE_PATH, lambda request: validate(request, self._policy), "guard"),
-        ]
-        room = BodyBudget()
-        return [admission_route(path, handler, name=name, metrics=metrics, room=room) for path, handler, name in paths]
+        known = (
+            Webhook(webhooks.TRANSLATE_PATH, self._translate, "pods"),
+            Webhook(webhooks.RESOLVE_PATH, resolve, "records"),
+            Webhook(webhooks.VALIDATE_PATH, lambda request: validate(request, self._policy), "guard"),
+        )
+        return admission_routes(known, metrics)
 
     def _translate(self, request: AdmissionRequest) -> Answer:
         facts = replace(self._cluster.facts(), groups=self._groups.all, quotas=self._quotas.all)
