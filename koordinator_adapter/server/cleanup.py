@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from hami_plugins.errors import KubeError
-from hami_plugins.kube import paths
+from hami_plugins.kube import paths, removal
 from hami_plugins.kube.port import Collection, KubeApi
 from hami_plugins.wire.fields import Json
 from koordinator_adapter.agent.app import is_ours as labelled_by_us
@@ -18,7 +17,6 @@ from koordinator_adapter.core.devices.sums import LABELS, NAMES
 from koordinator_adapter.core.translation.vocabulary import ISOLATION
 
 _DEVICES: Final = Collection(paths.DEVICES, "Device", optional=True)
-_MISSING: Final = 404
 
 
 def cleaned(api: KubeApi, *, labels: bool, dry_run: bool) -> Iterator[str]:
@@ -36,7 +34,7 @@ def cleaned(api: KubeApi, *, labels: bool, dry_run: bool) -> Iterator[str]:
             nodes.add(name)
             if not dry_run:
                 version = {"preconditions": {"resourceVersion": raw["metadata"]["resourceVersion"]}}
-                _gone(api, paths.device(name), version)
+                removal.remove(api, paths.device(name), version)
             yield f"Device object {name}"
     for page in api.pages(Collection(paths.NODES, "Node")):
         for raw in page:
@@ -64,11 +62,3 @@ def _node(api: KubeApi, raw: Json, *, published: bool, labels: bool, dry_run: bo
 def _may_be_ours(metadata: Mapping[str, Any]) -> bool:
     """Whether nothing says that the label is another's: Koordinator's own daemons go by it as well."""
     return not metadata.get("managedFields") or labelled_by_us(metadata)
-
-
-def _gone(api: KubeApi, path: str, options: Json) -> None:
-    try:
-        api.delete(path, body=options)
-    except KubeError as error:
-        if error.status != _MISSING:
-            raise

@@ -29,7 +29,7 @@ from hami_plugins.web.probes import probe_routes
 from hami_plugins.web.server import WebServer
 from volcano_vgpu.agent import config
 from volcano_vgpu.agent.app import Agent
-from volcano_vgpu.agent.cleanup import Cleaner
+from volcano_vgpu.agent.cleanup import Cleaner, Remains
 from volcano_vgpu.agent.metrics import AgentMetrics
 from volcano_vgpu.commands.uninstallation import AgentRelease, Agents, Uninstaller, for_good
 from volcano_vgpu.commands.verification import verify
@@ -103,6 +103,10 @@ class AgentInputs:
             found = found.model_copy(update={"cards_file": str(Path(self.cards_file).absolute())})
         return found
 
+    def client(self) -> KubeClient:
+        """The cluster."""
+        return connect(kubeconfig=self.kubeconfig, context=self.context, component=COMPONENT)
+
 
 def run_agent(inputs: AgentInputs) -> int:
     """Run until a signal ends it."""
@@ -111,10 +115,7 @@ def run_agent(inputs: AgentInputs) -> int:
     for concern in settings.concerns:
         _log.warning("setting_disappoints", reason=concern)
     metrics = AgentMetrics()
-    client = replace(
-        connect(kubeconfig=inputs.kubeconfig, context=inputs.context, component=COMPONENT),
-        on_request=api_requests(metrics.metrics),
-    )
+    client = replace(inputs.client(), on_request=api_requests(metrics.metrics))
     one_heap()
     stop = stop_on_signals()
     labelled = _with_labels(settings, client, stop, _waiting_room(settings, metrics))
@@ -175,24 +176,19 @@ def list_cards(inputs: AgentInputs, *, form: Form, headers: bool) -> int:
 def run_clean(inputs: AgentInputs, *, dry_run: bool) -> int:
     """Remove what the agent left, or say what that would be."""
     settings = inputs.settings()
-    client = connect(kubeconfig=inputs.kubeconfig, context=inputs.context, component=COMPONENT)
+    client = inputs.client()
     labels = (client.get(paths.node(settings.node)).get("metadata") or {}).get("labels") or {}
     cleaner = Cleaner(settings.on(labels), client)
     if (reason := cleaner.blocking_reason()) and not dry_run:
         return failed(reason)
     found = cleaner.left() if dry_run else cleaner.clean()
-    for item in found.removed:
-        output.line(f"{'would remove' if dry_run else 'removed'}: {item}")
-    for item in found.kept:
-        output.line(f"kept: {item}", "warn")
+    code = _print_remains(found, nothing=f"nothing of the agent is left on node {settings.node}", dry_run=dry_run)
     count = settings.resources.count
     if found.removed and not dry_run:
         output.remark(
             f"the kubelet may write {count}: 0 again for five minutes; run this again afterwards to remove that as well"
         )
-    if not found.removed and not found.kept:
-        output.line(f"nothing of the agent is left on node {settings.node}")
-    return Exit.FINDINGS if found.kept else Exit.FINE
+    return code
 
 
 def run_uninstall(inputs: AgentInputs, *, release: str, agents_only: bool, dry_run: bool) -> int:
@@ -200,15 +196,21 @@ def run_uninstall(inputs: AgentInputs, *, release: str, agents_only: bool, dry_r
     if not (inputs.node_name or os.environ.get("NODE_NAME")):
         inputs = replace(inputs, node_name="any")
     named = (Agents if agents_only else AgentRelease).of(release)
-    client = connect(kubeconfig=inputs.kubeconfig, context=inputs.context, component=COMPONENT)
+    client = inputs.client()
     uninstaller = Uninstaller(client, inputs.settings(), named)
     found = uninstaller.left() if dry_run else uninstaller.remove()
+    nothing = f"nothing of release {release} is left except objects that Helm removes"
+    return _print_remains(found, nothing=nothing, dry_run=dry_run)
+
+
+def _print_remains(found: Remains, *, nothing: str, dry_run: bool) -> int:
+    """Print what was removed, or would be, and what was kept; ``nothing`` where there is neither."""
     for item in found.removed:
         output.line(f"{'would remove' if dry_run else 'removed'}: {item}")
     for item in found.kept:
         output.line(f"kept: {item}", "warn")
     if not found.removed and not found.kept:
-        output.line(f"nothing of release {release} is left except objects that Helm removes")
+        output.line(nothing)
     return Exit.FINDINGS if found.kept else Exit.FINE
 
 
@@ -216,7 +218,7 @@ def run_verify(inputs: AgentInputs, *, allocator: str, nodes: bool, patience: fl
     """Prove an installation."""
     if not os.environ.get("NODE_NAME"):
         inputs = replace(inputs, node_name="any")
-    client = connect(kubeconfig=inputs.kubeconfig, context=inputs.context, component=COMPONENT)
+    client = inputs.client()
     return verify(client, inputs.settings(), allocator=allocator, nodes=nodes, patience=patience, form=form)
 
 
