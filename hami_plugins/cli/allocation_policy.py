@@ -10,7 +10,7 @@ from typing import Final
 
 from hami_plugins.allocations.manifests import allocation_policy
 from hami_plugins.cli.kit import inputs
-from hami_plugins.cli.kit.allocator import print_documents
+from hami_plugins.cli.kit.objects import print_documents
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.errors import ConfigError
 

@@ -1,17 +1,19 @@
 """What an operator can set about a server that the API server asks: where it listens, its certificate, its lease.
 
-A process gives names, folders and ports of its own in classes that stand on these.
+A server adds settings of its own in a class that stands on ``ServedSettings``; ``server_defaults`` names its objects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, Self, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Generic, Literal, Self, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
 
 from hami_plugins.config import layers, texts
 from hami_plugins.config.layers import Layer
+from hami_plugins.config.reference import SettingsProgram
 from hami_plugins.config.values import AbsolutePath, Listen, Logging, Name, Port, Strict
 from hami_plugins.errors import ConfigError
 from hami_plugins.kube.election import LeaseTiming
@@ -135,19 +137,57 @@ class ServedSettings(Strict):
         """The names and addresses that the server's own certificate is for."""
         return (self.service.host, f"{self.service.host}.cluster.local", *self.certificate.names)
 
+    def plain_url(self, path: str) -> str:
+        """Where the Service answers without TLS."""
+        return f"http://{self.service.host}:{self.listen.port}{path}"
 
-def load(model: type[Of], text: str, env: Mapping[str, str], prefix: str) -> Of:
-    """The settings of a server, whose Service is in the namespace of its pod unless something else is said.
 
-    ``text`` is the YAML and may be empty, ``prefix`` is what variables begin with that set something.
-    Raises ``ConfigError`` with the source, the path, the value and what is allowed.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerProgram(SettingsProgram, Generic[Of]):
+    """A server whose settings are listed and read."""
+
+    model: type[Of]
+    option: str = "--config FILE"
+
+    def load(self, text: str, env: Mapping[str, str]) -> Of:
+        """The settings: built-in defaults, then ``text`` (YAML, may be empty), then variables.
+
+        The Service is in the namespace of the server's pod unless something else is said.
+        Raises ``ConfigError`` with the source, the path, the value and what is allowed.
+        """
+        usual: dict[str, Any] = {}
+        if env.get(NAMESPACE_VARIABLE):
+            usual = {"service": {"namespace": env[NAMESPACE_VARIABLE]}}
+        found = [
+            Layer(NAMESPACE_VARIABLE, usual),
+            Layer("settings", texts.mapping(text, "settings")),
+            layers.of_environment(env, self.prefix),
+        ]
+        return layers.made(self.model, found)
+
+
+def server_defaults(*, name: str, namespace: str, port: int) -> Callable[[type[Of]], type[Of]]:
+    """Decorates the settings of a server with the names of its objects and its port for probes.
+
+    Each part becomes a class of the server's own, because what is set in part keeps the other defaults.
     """
-    usual: dict[str, Any] = {}
-    if env.get(NAMESPACE_VARIABLE):
-        usual = {"service": {"namespace": env[NAMESPACE_VARIABLE]}}
-    found = [
-        Layer(NAMESPACE_VARIABLE, usual),
-        Layer("settings", texts.mapping(text, "settings")),
-        layers.of_environment(env, prefix),
-    ]
-    return layers.made(model, found)
+
+    def decorate(model: type[Of]) -> type[Of]:
+        def part(base: type[Strict], **fields: Any) -> tuple[type[Strict], Strict]:
+            title = f"{model.__name__.removesuffix('Settings')}{base.__name__}"
+            made = create_model(title, __base__=base, __module__=model.__module__, **fields)
+            return made, made()
+
+        return create_model(
+            model.__name__,
+            __base__=model,
+            __module__=model.__module__,
+            __doc__=model.__doc__,
+            webhooks=part(Webhooks, configuration=(Name, name)),
+            certificate=part(Certificate, directory=(AbsolutePath, f"/var/run/{name}"), secret=(Name, f"{name}-tls")),
+            service=part(Service, name=(Name, name), namespace=(Name, namespace)),
+            lease=part(Lease, name=(Name, name)),
+            listen=part(Listen, port=(Port, port)),
+        )
+
+    return decorate

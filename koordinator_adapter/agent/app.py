@@ -67,6 +67,11 @@ class NodeAgent:
         return self._web.address
 
     @property
+    def addresses(self) -> dict[str, tuple[str, int] | None]:
+        """The same, for the log."""
+        return {"address": self.address}
+
+    @property
     def problem(self) -> str:
         """What is wrong with the library here, and what to do; empty where nothing is."""
         return self._library.problem or self._lacking

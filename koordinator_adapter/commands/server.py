@@ -3,52 +3,37 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
-import structlog
-
 from hami_plugins.allocations.manifests.webhooks import EXEMPT
-from hami_plugins.cli.kit import inputs, output
-from hami_plugins.cli.kit.allocator import identity, print_documents, spelled, target
-from hami_plugins.cli.kit.edge import Exit
-from hami_plugins.cli.kit.memory import one_heap, undisturbed
+from hami_plugins.cli.kit import inputs
+from hami_plugins.cli.kit.memory import undisturbed
+from hami_plugins.cli.kit.objects import print_documents, print_removed, target
 from hami_plugins.cli.kit.options import Form
-from hami_plugins.cli.kit.service import file_text, stop_on_signals
+from hami_plugins.cli.kit.server_inputs import ServerInputs
+from hami_plugins.cli.kit.service import identity, serve
 from hami_plugins.errors import ConfigError
-from hami_plugins.kube.client import KubeClient, connect
-from hami_plugins.kube.request_metrics import api_requests
 from hami_plugins.observe import logging
 from hami_plugins.observe.metrics import Metrics
+from hami_plugins.web.settings import ServerProgram
 from koordinator_adapter.agent.app import PRODUCT, NodeAgent
 from koordinator_adapter.core import webhooks
 from koordinator_adapter.server.app import AdapterServer
 from koordinator_adapter.server.cleanup import cleaned
 from koordinator_adapter.server.metrics import AdapterMetrics
-from koordinator_adapter.server.settings import AdapterSettings, load
+from koordinator_adapter.server.settings import NAME, SETTINGS, AdapterSettings
 
-COMPONENT: Final = "koordinator-adapter"
 NODE_VARIABLE: Final = "NODE_NAME"
-
-_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdapterInputs:
+class AdapterInputs(ServerInputs[AdapterSettings]):
     """What a command was given."""
 
-    config: str | None = None
+    program: ServerProgram[AdapterSettings] = SETTINGS
+    component: str = NAME
     device_config: str | None = None
-    context: str | None = None
-    kubeconfig: str | None = None
-
-    def settings(self) -> AdapterSettings:
-        """The settings."""
-        return load(file_text(self.config) or "", dict(os.environ))
-
-    def client(self) -> KubeClient:
-        """The cluster."""
-        return connect(kubeconfig=self.kubeconfig, context=self.context, component=COMPONENT)
 
 
 def run_server(given: AdapterInputs) -> int:
@@ -56,17 +41,10 @@ def run_server(given: AdapterInputs) -> int:
     settings = given.settings()
     logging.configure(settings.log.level, settings.log.form)
     metrics = AdapterMetrics()
-    client = replace(given.client(), on_request=api_requests(metrics.metrics))
+    client = given.counted_client(metrics.metrics)
     registry = inputs.registry_of(inputs.settings_of(given.device_config))
-    one_heap()
-    stop = stop_on_signals()
     server = AdapterServer(settings, client, registry, metrics=metrics, identity=identity(), filling=undisturbed)
-    server.start()
-    _log.info("adapter_started", address=spelled(server.address), webhooks=spelled(server.webhook_address))
-    stop.wait()
-    server.stop()
-    _log.info("adapter_ended")
-    return Exit.FINE
+    return serve(server, "adapter")
 
 
 def run_node(given: AdapterInputs, name: str | None) -> int:
@@ -77,33 +55,19 @@ def run_node(given: AdapterInputs, name: str | None) -> int:
     if not node:
         raise ConfigError(f"which node is this? Give --node-name, or set {NODE_VARIABLE}")
     metrics = Metrics(PRODUCT)
-    client = replace(given.client(), on_request=api_requests(metrics))
-    one_heap()
-    stop = stop_on_signals()
-    part = NodeAgent(settings, client, node, metrics=metrics)
-    part.start()
-    _log.info("node_part_started", node=node, address=spelled(part.address))
-    stop.wait()
-    part.stop()
-    _log.info("node_part_ended")
-    return Exit.FINE
+    return serve(NodeAgent(settings, given.counted_client(metrics), node, metrics=metrics), "node_part", node=node)
 
 
 def run_clean(given: AdapterInputs, *, labels: bool, dry_run: bool) -> int:
     """Remove what the server has put into the cluster."""
-    count = 0
-    for what in cleaned(given.client(), labels=labels, dry_run=dry_run):
-        output.line(f"{'would remove' if dry_run else 'removed'} {what}")
-        count += 1
-    if not count:
-        output.line("nothing of the adapter was found")
-    return Exit.FINE
+    removed = cleaned(given.client(), labels=labels, dry_run=dry_run)
+    return print_removed(removed, nothing="nothing of the adapter was found", dry_run=dry_run)
 
 
 def print_webhooks(given: AdapterInputs, *, url: str, ca_file: str | None, exempt: list[str], form: Form) -> int:
     """Print the configurations of the webhooks."""
     settings = given.settings()
-    where = target(settings.service, settings.webhooks.configuration, url=url, ca_file=ca_file)
+    where = target(settings, url=url, ca_file=ca_file)
     elsewhere = exempt or EXEMPT
     documents = (
         webhooks.mutating(where, exempt=elsewhere, injects=settings.injection.mode != "never"),

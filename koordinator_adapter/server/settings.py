@@ -5,16 +5,19 @@ Built-in defaults, then the YAML file, then ``HAMI_PLUGINS__KOORDINATOR__...`` f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from hami_plugins.config.reference import SettingsProgram
-from hami_plugins.config.values import AbsolutePath, Listen, Name, Port, Seconds, Sha256, Strict
-from hami_plugins.web import settings as served
-from hami_plugins.web.settings import Certificate, Lease, ServedSettings, Service, Webhooks
+from hami_plugins.config.values import AbsolutePath, Name, Seconds, Sha256, Strict
+from hami_plugins.web.settings import ServedSettings, ServerProgram, server_defaults
 from koordinator_adapter.core.translation.choices import NoCoreLimit
+
+NAME: Final = "koordinator-adapter"
+"""What the adapter's objects are called unless an operator has it otherwise.
+
+The mutating configuration comes before Koordinator's by this name, though either order does.
+"""
 
 PREFIX: Final = "HAMI_PLUGINS__KOORDINATOR__"
 """What a variable begins with that sets something: ``HAMI_PLUGINS__KOORDINATOR__INJECTION__MODE``."""
@@ -140,38 +143,7 @@ class NodeSettings(Strict):
     label: bool = Field(True, description="Whether the node is labelled once the library is there.")
 
 
-class AdapterWebhooks(Webhooks):
-    """The webhooks. The mutating configuration comes before Koordinator's by name, though either order does."""
-
-    configuration: Name = "koordinator-adapter"
-
-
-class AdapterCertificate(Certificate):
-    """The files, and the Secret, of the adapter's server."""
-
-    directory: AbsolutePath = "/var/run/koordinator-adapter"
-    secret: Name = "koordinator-adapter-tls"  # noqa: S105 - the name of one
-
-
-class AdapterService(Service):
-    """The Service in front of the server."""
-
-    name: Name = "koordinator-adapter"
-    namespace: Name = "koordinator-system"
-
-
-class AdapterLease(Lease):
-    """By which one replica publishes; every replica answers webhooks."""
-
-    name: Name = "koordinator-adapter"
-
-
-class AdapterListen(Listen):
-    """Where probes and scrapers are answered."""
-
-    port: Port = 9396
-
-
+@server_defaults(name=NAME, namespace="koordinator-system", port=9396)
 class AdapterSettings(ServedSettings):
     """All settings of the adapter."""
 
@@ -180,25 +152,11 @@ class AdapterSettings(ServedSettings):
     injection: Injection = Injection()
     devices: DeviceSettings = DeviceSettings()
     node: NodeSettings = NodeSettings()
-    webhooks: AdapterWebhooks = AdapterWebhooks()
-    certificate: AdapterCertificate = AdapterCertificate()
-    service: AdapterService = AdapterService()
-    lease: AdapterLease = AdapterLease()
-    listen: AdapterListen = AdapterListen()
 
 
-SETTINGS: Final = SettingsProgram(
+SETTINGS: Final = ServerProgram(
     name="koordinator",
     model=AdapterSettings,
     prefix=PREFIX,
-    option="--config FILE",
     commands="koordinator serve, koordinator node",
 )
-
-
-def load(text: str, env: Mapping[str, str]) -> AdapterSettings:
-    """The settings; ``text`` is the YAML and may be empty.
-
-    Raises ``ConfigError`` with the source, the path, the value and what is allowed.
-    """
-    return served.load(AdapterSettings, text, env, PREFIX)

@@ -2,52 +2,41 @@
 
 from __future__ import annotations
 
-import os
-import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from hami_plugins.allocations.manifests import volcano_configuration
 from hami_plugins.allocations.manifests.webhooks import EXEMPT
 from hami_plugins.allocator.handlers import EXTENDER_PATH, SCHEDULER_PATH
-from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.metrics import AllocatorMetrics
-from hami_plugins.cli.kit import allocator, output
-from hami_plugins.cli.kit.edge import Exit, failed
+from hami_plugins.cli.kit import allocator
+from hami_plugins.cli.kit.edge import failed
 from hami_plugins.cli.kit.memory import undisturbed
+from hami_plugins.cli.kit.objects import print_documents, print_removed, target
 from hami_plugins.cli.kit.options import Form
-from hami_plugins.cli.kit.service import file_text
-from hami_plugins.kube.client import KubeClient, connect
+from hami_plugins.cli.kit.server_inputs import ServerInputs
+from hami_plugins.cli.kit.service import identity, serve
 from hami_plugins.kube.removal import Release
-from hami_plugins.kube.request_metrics import api_requests
 from hami_plugins.observe import logging
+from hami_plugins.web.settings import ServerProgram
 from neuron_topology.core.allocator import manifests, scheduler_configuration
+from neuron_topology.core.allocator.names import NAME
 from neuron_topology.core.allocator.product import METRICS, product_of
 from neuron_topology.core.vendor import SPEC
 from neuron_topology.server.app import allocator_server
 from neuron_topology.server.cleanup import ServerObjects, blocking_reason, cleaned
-from neuron_topology.server.settings import NeuronAllocatorSettings, load
+from neuron_topology.server.settings import SETTINGS, NeuronAllocatorSettings
 
-COMPONENT: Final = "neuron-allocator"
 CONF_COMMAND: Final = "hami-plugins neuron conf"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NeuronAllocatorInputs:
+class NeuronAllocatorInputs(ServerInputs[NeuronAllocatorSettings]):
     """What a command was given."""
 
-    config: str | None = None
-    context: str | None = None
-    kubeconfig: str | None = None
-
-    def settings(self) -> NeuronAllocatorSettings:
-        """The settings."""
-        return load(file_text(self.config) or "", dict(os.environ))
-
-    def client(self) -> KubeClient:
-        """The cluster."""
-        return connect(kubeconfig=self.kubeconfig, context=self.context, component=COMPONENT)
+    program: ServerProgram[NeuronAllocatorSettings] = SETTINGS
+    component: str = NAME
 
 
 def run_server(inputs: NeuronAllocatorInputs) -> int:
@@ -55,15 +44,15 @@ def run_server(inputs: NeuronAllocatorInputs) -> int:
     settings = inputs.settings()
     logging.configure(settings.log.level, settings.log.form)
     metrics = AllocatorMetrics(METRICS)
-    client = replace(inputs.client(), on_request=api_requests(metrics.metrics))
-    server = allocator_server(settings, client, metrics=metrics, identity=allocator.identity(), filling=undisturbed)
-    return allocator.serve(server)
+    client = inputs.counted_client(metrics.metrics)
+    server = allocator_server(settings, client, metrics=metrics, identity=identity(), filling=undisturbed)
+    return serve(server, "allocator")
 
 
 def print_conf(inputs: NeuronAllocatorInputs, *, form: Form) -> int:
     """Print Volcano's scheduler configuration, and the flags that go with it."""
     settings = inputs.settings()
-    url = f"http://{settings.service.host}:{settings.listen.port}{EXTENDER_PATH}"
+    url = settings.plain_url(EXTENDER_PATH)
     extender = {
         "name": volcano_configuration.EXTENDER,
         "arguments": volcano_configuration.extender_arguments(url, SPEC.resources),
@@ -76,15 +65,14 @@ def print_conf(inputs: NeuronAllocatorInputs, *, form: Form) -> int:
 def print_scheduler_conf(inputs: NeuronAllocatorInputs, *, form: Form) -> int:
     """Print the part of kube-scheduler's configuration that has it ask the server."""
     settings = inputs.settings()
-    url = f"http://{settings.service.host}:{settings.listen.port}{SCHEDULER_PATH}"
+    url = settings.plain_url(SCHEDULER_PATH)
     document = scheduler_configuration.document(url, binds=settings.binds)
-    return allocator.print_documents((document,), form)
+    return print_documents((document,), form)
 
 
 def check_conf(inputs: NeuronAllocatorInputs, *, source: str | None, namespace: str, form: Form, headers: bool) -> int:
     """Check a configuration, out of a file or (without one) out of the cluster."""
-    place, text = allocator.conf_text(None if source else inputs.client(), source, namespace)
-    conf = allocator.conf_of(text, place)
+    place, conf = allocator.read_conf(inputs.client, source, namespace)
     plugins, unreadable = volcano_configuration.plugins(conf)
     found = tuple(unreadable) or (
         *volcano_configuration.evictions(conf, "Neuron devices", "delete pods that have to go"),
@@ -105,9 +93,9 @@ def print_webhooks(  # noqa: PLR0913 - those of the command
 ) -> int:
     """Print the configuration of the webhooks."""
     settings = inputs.settings()
-    target = allocator.target(settings.service, settings.webhooks.configuration, url=url, ca_file=ca_file)
-    document = manifests.webhooks(target, exempt=exempt or EXEMPT, marked_only=marked_only, jobs=jobs)
-    return allocator.print_documents((document,), form)
+    reached = target(settings, url=url, ca_file=ca_file)
+    document = manifests.webhooks(reached, exempt=exempt or EXEMPT, marked_only=marked_only, jobs=jobs)
+    return print_documents((document,), form)
 
 
 def clean(inputs: NeuronAllocatorInputs, *, release: str, nodes: bool, dry_run: bool) -> int:
@@ -116,17 +104,12 @@ def clean(inputs: NeuronAllocatorInputs, *, release: str, nodes: bool, dry_run: 
     client = inputs.client()
     if not dry_run and (reason := blocking_reason(client, site, now=datetime.now(UTC))):
         return failed(reason)
-    count = 0
-    for what in cleaned(client, site, nodes=nodes, dry_run=dry_run):
-        output.line(f"{'would remove' if dry_run else 'removed'} {what}")
-        count += 1
-    if not count:
-        output.line("none of our objects is in the cluster")
-    return Exit.FINE
+    removed = cleaned(client, site, nodes=nodes, dry_run=dry_run)
+    return print_removed(removed, nothing="none of our objects is in the cluster", dry_run=dry_run)
 
 
 def audit(inputs: NeuronAllocatorInputs, *, form: Form, headers: bool) -> int:
     """List what is wrong with the devices of pods that are bound."""
     settings = inputs.settings()
-    books = LockedAllocationCache(product_of(settings.rules), keep=settings.reservation, clock=time.monotonic)
-    return allocator.audit(books, inputs.client(), form=form, headers=headers)
+    product = product_of(settings.rules)
+    return allocator.audit(product, inputs.client(), keep=settings.reservation, form=form, headers=headers)

@@ -6,64 +6,30 @@ names and MIG geometries are Volcano's: they come from its own device configurat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from hami_plugins.allocator import settings as shared
+from hami_plugins.allocator.settings import AllocatorSettings
 from hami_plugins.config import texts
-from hami_plugins.config.reference import SettingsProgram
-from hami_plugins.config.values import AbsolutePath, Listen, Name, Port, Seconds
+from hami_plugins.config.values import Name, Seconds
 from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.errors import ConfigError, WireError
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors import volcano
-from hami_plugins.web import settings as served
-from hami_plugins.web.settings import Certificate, Lease, Service, Webhooks
+from hami_plugins.web.settings import ServerProgram, server_defaults
 from hami_plugins.wire import volcano_config
 from volcano_vgpu.agent import config
 from volcano_vgpu.core.allocator.mode import AllocatorMode
-from volcano_vgpu.core.allocator.names import CONFIGURATION, SCHEDULER
+from volcano_vgpu.core.allocator.names import NAME, SCHEDULER
 
 PREFIX: Final = "HAMI_PLUGINS__VOLCANO_VGPU_ALLOCATOR__"
 """What a variable begins with that sets something: ``HAMI_PLUGINS__VOLCANO_VGPU_ALLOCATOR__MODE``."""
 
 
-class VgpuAllocatorCertificate(Certificate):
-    """The files, and the Secret, of the allocator."""
-
-    directory: AbsolutePath = "/var/run/volcano-vgpu-allocator"
-    secret: Name = "volcano-vgpu-allocator-tls"  # noqa: S105 - the name of one
-
-
-class VgpuAllocatorService(Service):
-    """The Service in front of the allocator."""
-
-    name: Name = "volcano-vgpu-allocator"
-    namespace: Name = "volcano-system"
-
-
-class VgpuAllocatorLease(Lease):
-    """The Lease of the allocator."""
-
-    name: Name = "volcano-vgpu-allocator"
-
-
-class VgpuAllocatorWebhooks(Webhooks):
-    """The webhooks of the allocator."""
-
-    configuration: Name = CONFIGURATION
-
-
-class VgpuAllocatorListen(Listen):
-    """Where the extender, probes and scrapers are answered."""
-
-    port: Port = 9395
-
-
-class VgpuAllocatorSettings(shared.AllocatorSettings):
+@server_defaults(name=NAME, namespace="volcano-system", port=9395)
+class VgpuAllocatorSettings(AllocatorSettings):
     """All of the server's settings, beside those that every allocator has.
 
     ``policy`` and ``weight`` say which nodes and cards come first in mode ``extender``, in the words of Volcano's
@@ -88,11 +54,6 @@ class VgpuAllocatorSettings(shared.AllocatorSettings):
         0.1,
         description="Seconds during which corrections of a node are collected for one write in mode `webhook`.",
     )
-    webhooks: VgpuAllocatorWebhooks = VgpuAllocatorWebhooks()
-    certificate: VgpuAllocatorCertificate = VgpuAllocatorCertificate()
-    service: VgpuAllocatorService = VgpuAllocatorService()
-    lease: VgpuAllocatorLease = VgpuAllocatorLease()
-    listen: VgpuAllocatorListen = VgpuAllocatorListen()
 
     @property
     def rules(self) -> Rules:
@@ -100,21 +61,12 @@ class VgpuAllocatorSettings(shared.AllocatorSettings):
         return Rules(policies=PolicyDefaults(volcano=self.policy, volcano_orders_cards=True))
 
 
-SETTINGS: Final = SettingsProgram(
+SETTINGS: Final = ServerProgram(
     name="volcano-vgpu-allocator",
     model=VgpuAllocatorSettings,
     prefix=PREFIX,
-    option="--config FILE",
     commands="volcano-vgpu allocator",
 )
-
-
-def load(text: str, env: Mapping[str, str]) -> VgpuAllocatorSettings:
-    """The settings; ``text`` is the YAML and may be empty.
-
-    Raises ``ConfigError`` with the source, the path, the value and what is allowed.
-    """
-    return served.load(VgpuAllocatorSettings, text, env, PREFIX)
 
 
 def spec_of(device_config: str | None) -> VendorSpec:

@@ -3,74 +3,69 @@
 from __future__ import annotations
 
 import os
-import time
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from hami_plugins.allocations.manifests.webhooks import EXEMPT
 from hami_plugins.allocator.handlers import EXTENDER_PATH
-from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.metrics import AllocatorMetrics
 from hami_plugins.cli.kit import allocator, output
 from hami_plugins.cli.kit.edge import Exit
 from hami_plugins.cli.kit.memory import undisturbed
+from hami_plugins.cli.kit.objects import print_documents, target
 from hami_plugins.cli.kit.options import Form
-from hami_plugins.cli.kit.service import file_text
+from hami_plugins.cli.kit.server_inputs import ServerInputs
+from hami_plugins.cli.kit.service import file_text, identity, serve
 from hami_plugins.errors import ConfigError
-from hami_plugins.kube.client import KubeClient, connect
-from hami_plugins.kube.request_metrics import api_requests
+from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.observe import logging
 from hami_plugins.vendors.volcano_releases import ALLOCATION_BY_BINDING
+from hami_plugins.web.settings import ServerProgram
 from volcano_vgpu.allocation.app import allocator_server
-from volcano_vgpu.allocation.settings import VgpuAllocatorSettings, load, spec_of
+from volcano_vgpu.allocation.settings import PREFIX, SETTINGS, VgpuAllocatorSettings, spec_of
 from volcano_vgpu.core.allocator import manifests, scheduler_configuration
 from volcano_vgpu.core.allocator.mode import AllocatorMode
+from volcano_vgpu.core.allocator.names import NAME
 from volcano_vgpu.core.allocator.product import METRICS, product_of
-
-COMPONENT: Final = "volcano-vgpu-allocator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VgpuAllocatorInputs:
+class VgpuAllocatorInputs(ServerInputs[VgpuAllocatorSettings]):
     """What a command was given."""
 
-    config: str | None = None
+    program: ServerProgram[VgpuAllocatorSettings] = SETTINGS
+    component: str = NAME
     device_config: str | None = None
     mode: AllocatorMode | None = None
-    context: str | None = None
-    kubeconfig: str | None = None
 
-    def settings(self) -> VgpuAllocatorSettings:
-        """The settings; an option wins over all that is written."""
-        environment = dict(os.environ)
-        if self.mode in (AllocatorMode.EXTENDER, AllocatorMode.WEBHOOK):
-            environment["HAMI_PLUGINS__VOLCANO_VGPU_ALLOCATOR__MODE"] = str(self.mode)
-        return load(file_text(self.config) or "", environment)
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """An option wins over all that is written."""
+        if self.mode not in (AllocatorMode.EXTENDER, AllocatorMode.WEBHOOK):
+            return os.environ
+        return {**os.environ, f"{PREFIX}MODE": str(self.mode)}
 
-    def client(self) -> KubeClient:
-        """The cluster."""
-        return connect(kubeconfig=self.kubeconfig, context=self.context, component=COMPONENT)
+    def spec(self) -> VendorSpec:
+        """The vendor as Volcano's device configuration has it."""
+        return spec_of(file_text(self.device_config))
 
 
 def run_server(inputs: VgpuAllocatorInputs) -> int:
     """Run until a signal ends it."""
     settings = inputs.settings()
     logging.configure(settings.log.level, settings.log.form)
-    spec = spec_of(file_text(inputs.device_config))
-    metrics = AllocatorMetrics(METRICS)
-    client = replace(inputs.client(), on_request=api_requests(metrics.metrics))
-    server = allocator_server(
-        settings, client, spec, metrics=metrics, identity=allocator.identity(), filling=undisturbed
-    )
-    return allocator.serve(server, mode=settings.mode.value)
+    spec, metrics = inputs.spec(), AllocatorMetrics(METRICS)
+    client = inputs.counted_client(metrics.metrics)
+    server = allocator_server(settings, client, spec, metrics=metrics, identity=identity(), filling=undisturbed)
+    return serve(server, "allocator", mode=settings.mode.value)
 
 
 def print_conf(inputs: VgpuAllocatorInputs, *, form: Form) -> int:
     """Print the scheduler's configuration for the mode, and the flags that go with it."""
     settings = inputs.settings()
     mode = inputs.mode or settings.mode
-    url = f"http://{settings.service.host}:{settings.listen.port}{EXTENDER_PATH}"
-    document = scheduler_configuration.document(mode, url, spec_of(file_text(inputs.device_config)).resources)
+    url = settings.plain_url(EXTENDER_PATH)
+    document = scheduler_configuration.document(mode, url, inputs.spec().resources)
     about = f"for mode {mode.value}. The plugins for cards are"
     return allocator.print_conf(document, about=about, flags=scheduler_configuration.FLAGS[mode], form=form)
 
@@ -78,9 +73,8 @@ def print_conf(inputs: VgpuAllocatorInputs, *, form: Form) -> int:
 def check_conf(inputs: VgpuAllocatorInputs, *, source: str | None, namespace: str, form: Form, headers: bool) -> int:
     """Check a configuration, out of a file or (without one) out of the cluster."""
     mode = inputs.mode or inputs.settings().mode
-    place, text = allocator.conf_text(None if source else inputs.client(), source, namespace)
-    resources = spec_of(file_text(inputs.device_config)).resources
-    found = scheduler_configuration.check(allocator.conf_of(text, place), mode, resources)
+    place, conf = allocator.read_conf(inputs.client, source, namespace)
+    found = scheduler_configuration.check(conf, mode, inputs.spec().resources)
     return allocator.print_check(
         found, kind="VolcanoConfCheck", place=place, about={"mode": mode.value}, form=form, headers=headers
     )
@@ -100,7 +94,7 @@ def print_policy(*, version: str, form: Form) -> int:
     output.line(
         f"# Not with Volcano {later}: there the Binding has the only copy of the allocation, and this removes it"
     )
-    return allocator.print_documents(documents, form)
+    return print_documents(documents, form)
 
 
 def print_webhooks(  # noqa: PLR0913 - those of the command
@@ -109,18 +103,17 @@ def print_webhooks(  # noqa: PLR0913 - those of the command
     """Print the configuration of the webhooks."""
     settings = inputs.settings()
     document = manifests.webhooks(
-        allocator.target(settings.service, settings.webhooks.configuration, url=url, ca_file=ca_file),
+        target(settings, url=url, ca_file=ca_file),
         schedulers=settings.schedulers,
-        resources=spec_of(file_text(inputs.device_config)).resources,
+        resources=inputs.spec().resources,
         exempt=exempt or EXEMPT,
         marked_only=marked_only,
     )
-    return allocator.print_documents((document,), form)
+    return print_documents((document,), form)
 
 
 def audit(inputs: VgpuAllocatorInputs, *, form: Form, headers: bool) -> int:
     """List what is wrong with the allocations of pods that are bound."""
     settings = inputs.settings()
-    product = product_of(spec_of(file_text(inputs.device_config)), settings.rules)
-    books = LockedAllocationCache(product, keep=settings.reservation, clock=time.monotonic)
-    return allocator.audit(books, inputs.client(), form=form, headers=headers)
+    product = product_of(inputs.spec(), settings.rules)
+    return allocator.audit(product, inputs.client(), keep=settings.reservation, form=form, headers=headers)

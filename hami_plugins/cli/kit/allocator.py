@@ -1,32 +1,25 @@
-"""What the commands of all allocators share: the process itself, what it needs in a cluster, and the audit."""
+"""What the commands of all allocators share: the configuration of Volcano's scheduler, and the audit."""
 
 from __future__ import annotations
 
-import base64
-import os
-import secrets
-import socket
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from http import HTTPStatus
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
-import structlog
 from typing_extensions import TypedDict
 
 from hami_plugins.allocations.manifests import volcano_configuration
 from hami_plugins.allocations.manifests.volcano_configuration import ConfigurationFinding
-from hami_plugins.allocations.manifests.webhooks import WebhookTarget
+from hami_plugins.allocations.product import Product
 from hami_plugins.allocator import audit as auditing
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
-from hami_plugins.allocator.server import AllocatorServer
 from hami_plugins.cli.kit import output
 from hami_plugins.cli.kit.edge import Exit
-from hami_plugins.cli.kit.memory import one_heap
 from hami_plugins.cli.kit.options import Form
-from hami_plugins.cli.kit.service import file_text, stop_on_signals
+from hami_plugins.cli.kit.service import file_text
 from hami_plugins.config import texts
 from hami_plugins.errors import ConfigError, KubeError
 from hami_plugins.kube.client import KubeClient
@@ -34,12 +27,10 @@ from hami_plugins.kube.port import SNAPSHOT_COLLECTIONS
 from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.output.rows import Table, TableRow
 from hami_plugins.output.schema import API_VERSION
-from hami_plugins.web.settings import Service
 from hami_plugins.wire import lenient
+from hami_plugins.wire.fields import Json
 
 STDIN = "-"
-
-_log = structlog.get_logger(__name__)
 
 
 class ConfFindingDocument(TypedDict):
@@ -68,46 +59,6 @@ class NeuronConfCheckDocument(TypedDict):
     findings: list[ConfFindingDocument]
 
 
-def identity() -> str:
-    """This process among the replicas: its pod, so that a container that starts again goes on at once."""
-    return os.environ.get("POD_NAME") or f"{socket.gethostname()}-{secrets.token_hex(4)}"
-
-
-def serve(server: AllocatorServer, **told: str) -> int:
-    """Run a server until a signal ends it; what is ``told`` stands in the log."""
-    one_heap()
-    stop = stop_on_signals()
-    server.start()
-    _log.info("allocator_started", **told, address=spelled(server.address), webhooks=spelled(server.webhook_address))
-    stop.wait()
-    server.stop()
-    _log.info("allocator_ended")
-    return Exit.FINE
-
-
-def spelled(address: tuple[str, int] | None) -> str:
-    """Where something is served, for the log; empty where it is not."""
-    return "" if address is None else ":".join(map(str, address))
-
-
-def target(service: Service, configuration: str, *, url: str, ca_file: str | None) -> WebhookTarget:
-    """Where the API server reaches the webhooks, and what the object is called that says so.
-
-    Raises ``ConfigError`` for a URL that no API server asks.
-    """
-    if url and not (url.startswith("https://") and urlsplit(url).hostname):
-        raise ConfigError(f"--url {url}: an API server asks webhooks over https alone; write https://HOST:PORT")
-    authority = "" if ca_file is None else base64.b64encode((file_text(ca_file) or "").encode()).decode()
-    return WebhookTarget(
-        configuration=configuration,
-        service=service.name,
-        namespace=service.namespace,
-        port=service.port,
-        url=url,
-        ca=authority,
-    )
-
-
 def print_conf(document: Mapping[str, Any], *, about: str, flags: Mapping[str, str], form: Form) -> int:
     """Print a configuration of Volcano's scheduler, and the flags that go with it."""
     if form is Form.JSON:
@@ -121,32 +72,19 @@ def print_conf(document: Mapping[str, Any], *, about: str, flags: Mapping[str, s
     return Exit.FINE
 
 
-def conf_text(client: KubeClient | None, source: str | None, namespace: str) -> tuple[str, str]:
-    """Where a configuration of Volcano's scheduler comes from (without a ``source`` the cluster), and its text."""
-    if source == STDIN:
-        return "stdin", sys.stdin.read()
-    if source is not None:
-        return source, file_text(source) or ""
-    place = f"ConfigMap {namespace}/{volcano_configuration.CONFIG_MAP}"
-    if client is None:
-        raise ConfigError(f"{place}: no cluster to read it from; give the file with --check FILE")
-    try:
-        found = client.get(f"/api/v1/namespaces/{namespace}/configmaps/{volcano_configuration.CONFIG_MAP}")
-    except KubeError as error:
-        if error.status != HTTPStatus.NOT_FOUND:
-            raise
-        raise ConfigError(
-            f"{place}: not found; give Volcano's namespace with -n, or give the file with --check FILE"
-        ) from error
-    return place, _held(found, place)
+def read_conf(client: Callable[[], KubeClient], source: str | None, namespace: str) -> tuple[str, dict[str, Any]]:
+    """Where a configuration of Volcano's scheduler comes from (without a ``source`` the cluster), and what it says.
 
-
-def conf_of(text: str, place: str) -> dict[str, Any]:
-    """The configuration itself, or the one that a ConfigMap's manifest holds."""
+    A file may also be the manifest of the ConfigMap that holds it.
+    """
+    if source is None:
+        place = f"ConfigMap {namespace}/{volcano_configuration.CONFIG_MAP}"
+        return place, texts.mapping(_held(_config_map(client(), place, namespace), place), place)
+    place, text = ("stdin", sys.stdin.read()) if source == STDIN else (source, file_text(source) or "")
     document = texts.mapping(text, place)
-    if document.get("kind") != "ConfigMap":
-        return document
-    return texts.mapping(_held(document, place), f"{place}: {volcano_configuration.CONFIG_KEY}")
+    if document.get("kind") == "ConfigMap":
+        document = texts.mapping(_held(document, place), f"{place}: {volcano_configuration.CONFIG_KEY}")
+    return place, document
 
 
 def print_check(
@@ -168,29 +106,18 @@ def print_check(
     return Exit.FINDINGS if found else Exit.FINE
 
 
-def print_documents(documents: Iterable[Mapping[str, Any]], form: Form) -> int:
-    """Print objects to be applied."""
-    listed = list(documents)
-    if form is Form.JSON:
-        whole = listed[0] if len(listed) == 1 else {"apiVersion": "v1", "kind": "List", "items": listed}
-        output.document(whole, form)
-        return Exit.FINE
-    for document in listed:
-        sys.stdout.write(f"---\n{output.as_yaml(document)}")
-    return Exit.FINE
-
-
-def audit(books: LockedAllocationCache, client: KubeClient, *, form: Form, headers: bool) -> int:
-    """List what is wrong with the allocations of pods that are bound in the cluster of a client; fills the books."""
+def audit(product: Product, client: KubeClient, *, keep: float, form: Form, headers: bool) -> int:
+    """List what is wrong with the allocations of pods that are bound in the cluster of a client."""
+    books = LockedAllocationCache(product, keep=keep, clock=time.monotonic)
     for collection in SNAPSHOT_COLLECTIONS:
         take = {"Node": books.node_changed, "Pod": books.pod_changed}.get(collection.kind)
         if take is not None:
             for page in client.pages(collection):
                 for raw in page:
                     take(ObjectChange("added", raw, lenient.uid(raw)))
-    found, noun = books.findings(), books.product.spec.noun
+    found, noun = books.findings(), product.spec.noun
     if form is not Form.TABLE:
-        output.document(auditing.document(found, books.product.audit), form)
+        output.document(auditing.document(found, product.audit), form)
     elif found:
         rows = tuple(
             TableRow((each.finding.value, each.node, each.devices, ", ".join(each.pods), each.text), "bad")
@@ -201,6 +128,17 @@ def audit(books: LockedAllocationCache, client: KubeClient, *, form: Form, heade
         sizes = books.statistics
         output.line(f"what {sizes.holders} pods hold of {sizes.devices} {noun}s on {sizes.nodes} nodes adds up")
     return Exit.FINDINGS if found else Exit.FINE
+
+
+def _config_map(client: KubeClient, place: str, namespace: str) -> Json:
+    try:
+        return client.get(f"/api/v1/namespaces/{namespace}/configmaps/{volcano_configuration.CONFIG_MAP}")
+    except KubeError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        raise ConfigError(
+            f"{place}: not found; give Volcano's namespace with -n, or give the file with --check FILE"
+        ) from error
 
 
 def _held(config_map: Any, place: str) -> str:

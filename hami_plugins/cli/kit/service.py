@@ -2,16 +2,55 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 import signal
+import socket
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
 import structlog
 
+from hami_plugins.cli.kit.edge import Exit
+from hami_plugins.cli.kit.memory import one_heap
 from hami_plugins.errors import ConfigError
 
 _log = structlog.get_logger(__name__)
+
+
+class Process(Protocol):
+    """What runs from ``start`` to ``stop``."""
+
+    @property
+    def addresses(self) -> Mapping[str, tuple[str, int] | None]:
+        """Where it listens, by what it serves there; ``None`` where it does not."""
+
+    def start(self) -> None:
+        """Begins."""
+
+    def stop(self) -> None:
+        """Ends."""
+
+
+def serve(process: Process, name: str, **fields: str) -> int:
+    """Run a process until a signal ends it; its start is logged with ``fields`` and its addresses."""
+    one_heap()
+    stop = stop_on_signals()
+    process.start()
+    addresses = {what: ":".join(map(str, each or ())) for what, each in process.addresses.items()}
+    _log.info(f"{name}_started", **fields, **addresses)
+    stop.wait()
+    process.stop()
+    _log.info(f"{name}_ended")
+    return Exit.FINE
+
+
+def identity() -> str:
+    """This process among the replicas: its pod, so that a container that starts again goes on at once."""
+    return os.environ.get("POD_NAME") or f"{socket.gethostname()}-{secrets.token_hex(4)}"
 
 
 def stop_on_signals() -> threading.Event:

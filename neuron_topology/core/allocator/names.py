@@ -23,5 +23,5 @@ another vendor's allocation."""
 HELD_KEYS: Final = (SPEC.keys.allocated, IDS_KEY)
 """By these a bound pod is known to hold devices, whoever wrote them."""
 
-CONFIGURATION: Final = "neuron-allocator"
-"""How the configuration of the webhooks is called unless an operator has it otherwise."""
+NAME: Final = "neuron-allocator"
+"""What the allocator's objects are called unless an operator has it otherwise."""

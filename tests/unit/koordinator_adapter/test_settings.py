@@ -6,11 +6,11 @@ import pytest
 
 from hami_plugins.errors import ConfigError
 from koordinator_adapter.core.translation.choices import NoCoreLimit
-from koordinator_adapter.server.settings import PREFIX, load
+from koordinator_adapter.server.settings import PREFIX, SETTINGS
 
 
 def test_without_anything_said_devices_are_published_and_nothing_is_injected() -> None:
-    found = load("", {})
+    found = SETTINGS.load("", {})
     assert (found.devices.enabled, found.injection.mode, found.service.host, found.listen.port) == (
         True,
         "never",
@@ -25,15 +25,15 @@ def test_the_environment_wins_over_the_file_and_the_file_over_where_the_pod_runs
         f"{PREFIX}TRANSLATION__NO_CORE_LIMIT": "whole",
         f"{PREFIX}ADMISSION__WITHOUT_LIMITS": "refuse",
     }
-    found = load("translation: {noCoreLimit: absent, slicesPerCard: 4}", env)
+    found = SETTINGS.load("translation: {noCoreLimit: absent, slicesPerCard: 4}", env)
     assert (found.translation.no_core_limit, found.translation.slices_per_card) == (NoCoreLimit.WHOLE, 4)
     assert found.admission.without_limits == "refuse"
     assert found.service.namespace == "here"
-    assert load("service: {namespace: there}", env).service.namespace == "there"
+    assert SETTINGS.load("service: {namespace: there}", env).service.namespace == "there"
 
 
 def test_what_is_set_in_part_keeps_the_other_defaults() -> None:
-    found = load("{listen: {host: 127.0.0.1}, certificate: {bootstrap: true}}", {})
+    found = SETTINGS.load("{listen: {host: 127.0.0.1}, certificate: {bootstrap: true}}", {})
     assert (found.listen.port, found.certificate.secret) == (9396, "koordinator-adapter-tls")
 
 
@@ -51,4 +51,4 @@ def test_what_is_set_in_part_keeps_the_other_defaults() -> None:
 )
 def test_what_is_wrong_is_named_with_its_source_and_place(text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        load(text, {})
+        SETTINGS.load(text, {})

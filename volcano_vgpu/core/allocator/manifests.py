@@ -10,7 +10,7 @@ from hami_plugins.allocations.manifests import webhooks as shared
 from hami_plugins.allocations.manifests.webhooks import BINDINGS, EXEMPT, Hooks
 from hami_plugins.model.vendor_names import ResourceNames
 from hami_plugins.vendors.volcano import RESOURCES
-from volcano_vgpu.core.allocator.names import ALLOCATION_KEYS, CONFIGURATION, MARKER_KEY, SCHEDULER, VOLCANO_KEYS
+from volcano_vgpu.core.allocator.names import ALLOCATION_KEYS, MARKER_KEY, NAME, SCHEDULER, VOLCANO_KEYS
 
 POLICY: Final = "volcano-vgpu-stale-allocations"
 
@@ -27,8 +27,8 @@ POLICY_VERSIONS: Final[Mapping[str, str]] = {
 class VgpuWebhookTarget(shared.WebhookTarget):
     """See ``hami_plugins.allocations.manifests.webhooks``."""
 
-    configuration: str = CONFIGURATION
-    service: str = CONFIGURATION
+    configuration: str = NAME
+    service: str = NAME
     namespace: str = "volcano-system"
 
 

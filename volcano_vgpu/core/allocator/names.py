@@ -22,5 +22,5 @@ ALLOCATION_KEYS: Final = tuple(sorted((*VOLCANO_KEYS, SPEC.keys.more)))
 SCHEDULER: Final = "volcano"
 """How Volcano's scheduler is called unless an operator has it otherwise."""
 
-CONFIGURATION: Final = "volcano-vgpu-allocator"
-"""How the configuration of the webhooks is called unless an operator has it otherwise."""
+NAME: Final = "volcano-vgpu-allocator"
+"""What the allocator's objects are called unless an operator has it otherwise."""

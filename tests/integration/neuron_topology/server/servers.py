@@ -18,7 +18,7 @@ from hami_plugins.sandbox.fleet import bare_node
 from hami_plugins.sandbox.volcano import EmulatedVolcano, ExtenderArguments
 from hami_plugins.vendors.awsneuron import IDS_KEY
 from neuron_topology.core.allocator import manifests
-from neuron_topology.core.allocator.names import CONFIGURATION
+from neuron_topology.core.allocator.names import NAME
 from neuron_topology.core.allocator.product import METRICS
 from neuron_topology.core.vendor import SPEC
 from neuron_topology.server.app import allocator_server
@@ -48,7 +48,7 @@ class Site(Shared):
         assert address is not None
         authority = base64.b64encode((self.folder / "tls.crt").read_bytes()).decode()
         target = WebhookTarget(
-            configuration=CONFIGURATION,
+            configuration=NAME,
             service="neuron-allocator",
             namespace="allocator-system",
             url=f"https://localhost:{address[1]}",

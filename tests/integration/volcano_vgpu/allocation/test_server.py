@@ -26,7 +26,7 @@ from tests.schema import published
 from tests.waiting import PATIENCE, wait_for
 from volcano_vgpu.allocation.settings import VgpuAllocatorSettings
 from volcano_vgpu.core.allocator import manifests
-from volcano_vgpu.core.allocator.names import CONFIGURATION
+from volcano_vgpu.core.allocator.names import NAME
 
 
 def patched(response: dict[str, Any]) -> dict[str, str]:
@@ -345,7 +345,7 @@ def test_certificates_of_its_own_reach_the_configuration_of_the_webhooks(cluster
     settings = VgpuAllocatorSettings.model_validate({"certificate": certificate, "service": {"namespace": "default"}})
     with contextlib.closing(connect_to(cluster.server.url, component="trust")) as api:
         assert trust.run(api, settings, ["mutating"], patience=0) == 0
-    found = cluster.server.get("mutatingwebhookconfigurations.admissionregistration.k8s.io", CONFIGURATION)
+    found = cluster.server.get("mutatingwebhookconfigurations.admissionregistration.k8s.io", NAME)
     assert all(hook["clientConfig"]["caBundle"] for hook in found["webhooks"])
     assert cluster.server.get("secrets", "volcano-vgpu-allocator-tls", "default")["data"]["tls.crt"]
     (pod,) = cluster.put(a_pod("p"))

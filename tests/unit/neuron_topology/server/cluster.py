@@ -82,7 +82,7 @@ class Cluster:
         self.time = 0.0
         self.metrics = AllocatorMetrics(METRICS)
         self.server: dict[tuple[str, str], Json | KubeError] = {}
-        self.settings = settings or NeuronAllocatorSettings()
+        self.settings = settings or NeuronAllocatorSettings.model_validate({})
         self.now = 1_800_000_000.0
         product = product_of(self.settings.rules, lambda: Gangs(now=lambda: self.now))
         self.books = LockedAllocationCache(product, keep=90.0, hold=15.0, clock=lambda: self.time)

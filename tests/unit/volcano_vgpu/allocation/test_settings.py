@@ -6,14 +6,14 @@ import pytest
 
 from hami_plugins.errors import ConfigError
 from hami_plugins.vendors.volcano import PERCENTAGE, SPEC
-from volcano_vgpu.allocation.settings import load, spec_of
+from volcano_vgpu.allocation.settings import SETTINGS, spec_of
 from volcano_vgpu.core.allocator.mode import AllocatorMode
 
 PREFIX = "HAMI_PLUGINS__VOLCANO_VGPU_ALLOCATOR__"
 
 
 def test_without_anything_said_the_defaults_hold() -> None:
-    found = load("", {})
+    found = SETTINGS.load("", {})
     assert (found.mode, found.policy, found.reservation, found.hold, found.service.host) == (
         AllocatorMode.EXTENDER,
         "binpack",
@@ -25,14 +25,14 @@ def test_without_anything_said_the_defaults_hold() -> None:
 
 def test_the_environment_wins_over_the_file_and_the_file_over_where_the_pod_runs() -> None:
     env = {"POD_NAMESPACE": "here", f"{PREFIX}MODE": "webhook", f"{PREFIX}LEASE__DURATION": "30"}
-    found = load("{mode: extender, weight: 3}", env)
+    found = SETTINGS.load("{mode: extender, weight: 3}", env)
     assert (found.mode, found.weight, found.service.namespace, found.lease.timing.duration) == (
         AllocatorMode.WEBHOOK,
         3.0,
         "here",
         30.0,
     )
-    assert load("service: {namespace: there}", env).service.namespace == "there"
+    assert SETTINGS.load("service: {namespace: there}", env).service.namespace == "there"
 
 
 @pytest.mark.parametrize(
@@ -49,12 +49,12 @@ def test_the_environment_wins_over_the_file_and_the_file_over_where_the_pod_runs
 )
 def test_what_is_wrong_is_named_with_its_source_and_place(text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        load(text, {})
+        SETTINGS.load(text, {})
 
 
 def test_the_card_of_a_node_follows_the_policy_as_the_node_does() -> None:
-    assert load("policy: spread", {}).rules.policies.volcano_orders_cards
-    assert load("policy: spread", {}).rules.policies.volcano == "spread"
+    assert SETTINGS.load("policy: spread", {}).rules.policies.volcano_orders_cards
+    assert SETTINGS.load("policy: spread", {}).rules.policies.volcano == "spread"
 
 
 def test_names_and_geometries_are_volcanos() -> None:

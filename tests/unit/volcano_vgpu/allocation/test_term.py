@@ -18,7 +18,7 @@ from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.wire.fields import Json
 from tests.unit.volcano_vgpu.allocation.cluster import a_node, a_pod
 from tests.waiting import wait_for
-from volcano_vgpu.allocation.settings import load
+from volcano_vgpu.allocation.settings import SETTINGS
 from volcano_vgpu.core.allocator.product import METRICS, product_of
 
 N1 = NodeName("n1")
@@ -59,7 +59,7 @@ class Quiet:
                 yield self.events.pop(0)
 
 
-PRODUCT = product_of(SPEC, load("", {}).rules)
+PRODUCT = product_of(SPEC, SETTINGS.load("", {}).rules)
 
 
 def nobody(_namespace: str, _name: str) -> Json | None:
@@ -73,7 +73,7 @@ def test_whoever_may_not_list_is_told_what_he_lacks() -> None:
         def list_pages(self, *_args: object, **_kwargs: object) -> Iterator[ListPage]:
             raise KubeError("403 it needs a ClusterRole", status=403)
 
-    term = LeaderSession(Forbidden(), load("", {}), PRODUCT, metrics=AllocatorMetrics(METRICS), read=nobody)
+    term = LeaderSession(Forbidden(), SETTINGS.load("", {}), PRODUCT, metrics=AllocatorMetrics(METRICS), read=nobody)
     term.start()
     wait_for(lambda: term.check() == "the API server has not listed all nodes yet: 403 it needs a ClusterRole")
     term.stop()
@@ -81,7 +81,7 @@ def test_whoever_may_not_list_is_told_what_he_lacks() -> None:
 
 def test_what_is_promised_and_never_comes_ends_and_is_counted() -> None:
     now, metrics = [0.0], AllocatorMetrics(METRICS)
-    term = LeaderSession(Quiet(), load("", {}), PRODUCT, metrics=metrics, read=nobody, clock=lambda: now[0])
+    term = LeaderSession(Quiet(), SETTINGS.load("", {}), PRODUCT, metrics=metrics, read=nobody, clock=lambda: now[0])
     assert "has not listed all nodes yet" in term.check()
     term.start()
     wait_for(lambda: term.ready)
@@ -100,7 +100,7 @@ def test_whatever_goes_wrong_once_the_cache_is_filled_what_is_promised_ends() ->
 
     now, metrics = [0.0], AllocatorMetrics(METRICS)
     term = LeaderSession(
-        Quiet(), load("", {}), PRODUCT, metrics=metrics, read=nobody, on_filled=odd, clock=lambda: now[0]
+        Quiet(), SETTINGS.load("", {}), PRODUCT, metrics=metrics, read=nobody, on_filled=odd, clock=lambda: now[0]
     )
     term.start()
     wait_for(lambda: term.ready)
@@ -112,7 +112,7 @@ def test_whatever_goes_wrong_once_the_cache_is_filled_what_is_promised_ends() ->
 
 def test_what_a_binding_was_answered_with_ends_only_when_the_watch_has_told_of_that_time() -> None:
     now, metrics, api = [0.0], AllocatorMetrics(METRICS), Quiet()
-    term = LeaderSession(api, load("", {}), PRODUCT, metrics=metrics, read=nobody, clock=lambda: now[0])
+    term = LeaderSession(api, SETTINGS.load("", {}), PRODUCT, metrics=metrics, read=nobody, clock=lambda: now[0])
     term.start()
     wait_for(lambda: term.ready)
     answered, reserved = (term.books.intake(a_pod(name)) for name in ("answered", "reserved"))
@@ -139,7 +139,9 @@ def answered_at_zero(
             raise found
         return found
 
-    term = LeaderSession(Quiet(), load(settings, {}), PRODUCT, metrics=metrics, read=read, clock=lambda: now[0])
+    term = LeaderSession(
+        Quiet(), SETTINGS.load(settings, {}), PRODUCT, metrics=metrics, read=read, clock=lambda: now[0]
+    )
     term.start()
     wait_for(lambda: term.ready)
     assert not isinstance(
@@ -187,7 +189,7 @@ def test_an_answer_that_may_have_come_true_is_left_to_the_watch(
 def test_a_term_whose_watch_of_pods_is_broken_is_not_ready_long_before_promises_end() -> None:
     now, api = [0.0], Quiet()
     term = LeaderSession(
-        api, load("", {}), PRODUCT, metrics=AllocatorMetrics(METRICS), read=nobody, clock=lambda: now[0]
+        api, SETTINGS.load("", {}), PRODUCT, metrics=AllocatorMetrics(METRICS), read=nobody, clock=lambda: now[0]
     )
     term.start()
     wait_for(lambda: term.ready)
@@ -205,7 +207,7 @@ def test_a_term_whose_watch_of_pods_is_broken_is_not_ready_long_before_promises_
 def test_a_term_that_could_not_take_in_a_pod_is_not_ready_until_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     now, api = [0.0], Quiet()
     term = LeaderSession(
-        api, load("", {}), PRODUCT, metrics=AllocatorMetrics(METRICS), read=nobody, clock=lambda: now[0]
+        api, SETTINGS.load("", {}), PRODUCT, metrics=AllocatorMetrics(METRICS), read=nobody, clock=lambda: now[0]
     )
     term.start()
     wait_for(lambda: term.ready)
@@ -226,7 +228,7 @@ def test_a_term_that_could_not_take_in_a_pod_is_not_ready_until_it_has(monkeypat
 
 def test_an_error_in_what_ends_promises_is_not_the_end_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     now, metrics = [0.0], AllocatorMetrics(METRICS)
-    term = LeaderSession(Quiet(), load("", {}), PRODUCT, metrics=metrics, read=nobody, clock=lambda: now[0])
+    term = LeaderSession(Quiet(), SETTINGS.load("", {}), PRODUCT, metrics=metrics, read=nobody, clock=lambda: now[0])
     expire, failures = term.books.expire, [RuntimeError("a bug")]
 
     def failing(shown: float) -> tuple[Assumption, ...]:
@@ -246,7 +248,9 @@ def test_an_error_in_what_ends_promises_is_not_the_end_of_it(monkeypatch: pytest
 
 
 def test_a_term_that_ends_before_the_cluster_is_known_just_ends() -> None:
-    term = LeaderSession(Quiet(told=False), load("", {}), PRODUCT, metrics=AllocatorMetrics(METRICS), read=nobody)
+    term = LeaderSession(
+        Quiet(told=False), SETTINGS.load("", {}), PRODUCT, metrics=AllocatorMetrics(METRICS), read=nobody
+    )
     term.start()
     assert not term.ready
     term.stop()
