@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hami_plugins.cli.kit import options
 from hami_plugins.cli.kit.option_group import taking
-from hami_plugins.cli.kit.plugins import CommandGroup
+from hami_plugins.cli.kit.plugins import command_group
+from hami_plugins.cli.kit.server_commands import trust_command, verify
 from hami_plugins.errors import ManifestError
 from koordinator_adapter.commands.options import MigrateOptions, TranslateOptions
 
-app = typer.Typer(
-    name="koordinator",
-    cls=CommandGroup,
-    help="For clusters scheduled by Koordinator: pods in HAMi's or Volcano's words become pods in Koordinator's, and "
+if TYPE_CHECKING:
+    from koordinator_adapter.commands.server import AdapterInputs
+
+app = command_group(
+    "koordinator",
+    "For clusters scheduled by Koordinator: pods in HAMi's or Volcano's words become pods in Koordinator's, and "
     "back, with a report of what is lost.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
 
@@ -128,16 +127,7 @@ def clean(
     raise typer.Exit(run_clean(AdapterInputs(context=context, kubeconfig=kubeconfig), labels=labels, dry_run=dry_run))
 
 
-@app.command()
-def verify(
-    url: options.ServerUrl,
-    *,
-    wait: options.Wait = 0.0,
-) -> None:
-    """Ask whether the server answers, and what it waits for where it does not. Reads only."""
-    from hami_plugins.cli.kit import probe
-
-    raise typer.Exit(probe.verify(url, patience=wait))
+app.command()(verify)
 
 
 @app.command()
@@ -156,27 +146,13 @@ def webhooks(
     raise typer.Exit(print_webhooks(given, url=url, ca_file=ca_file, exempt=exempt or [], form=output))
 
 
-@app.command()
-def trust(
-    *,
-    wait: options.Patience = 0.0,
-    config: options.Config = None,
-    context: options.Context = None,
-    kubeconfig: options.Kubeconfig = None,
-) -> None:
-    """Have the API server trust the certificates that the server makes (certificate: {bootstrap: true}).
-
-    The server itself may not write webhook configurations, because that right allows changes to any pod. Run this after
-    `webhooks` was applied and after each change of it; the chart does so at install and upgrade. A new authority is
-    made when the newest one has a third of its ten years left.
-
-    Writes: the authorities (caBundle) in the webhooks' configurations, and the server's Secret.
-    """
-    from hami_plugins.cli.kit.trust import run
+def _inputs(**given: Any) -> AdapterInputs:
     from koordinator_adapter.commands.server import AdapterInputs
 
-    given = AdapterInputs(config=config, context=context, kubeconfig=kubeconfig)
-    raise typer.Exit(run(given.client(), given.settings(), ["mutating", "validating"], patience=wait))
+    return AdapterInputs(**given)
+
+
+app.command()(trust_command(_inputs, "mutating", "validating"))
 
 
 @app.command()

@@ -9,20 +9,16 @@ import typer
 from hami_plugins.cli.kit import options
 from hami_plugins.cli.kit.option_group import taking
 from hami_plugins.cli.kit.options import Form
-from hami_plugins.cli.kit.plugins import CommandGroup
-from neuron_topology.commands.allocator_cli import allocator, audit, clean, conf, repair, trust, verify, webhooks
+from hami_plugins.cli.kit.plugins import command_group
+from hami_plugins.cli.kit.server_commands import verify
+from neuron_topology.commands.allocator_cli import allocator, audit, clean, conf, repair, trust, webhooks
 from neuron_topology.commands.hypernodes_cli import app as hypernodes_app
 from neuron_topology.commands.options import PatchOptions, SimulateOptions, SubmitOptions
 
-app = typer.Typer(
-    name="neuron",
-    cls=CommandGroup,
-    help="For clusters with AWS Trainium and Inferentia: devices that are really linked, on any scheduler, and jobs of "
+app = command_group(
+    "neuron",
+    "For clusters with AWS Trainium and Inferentia: devices that are really linked, on any scheduler, and jobs of "
     "TorchX and Volcano that get them.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 app.add_typer(hypernodes_app)
 

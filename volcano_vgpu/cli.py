@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hami_plugins.cli.kit import options
 from hami_plugins.cli.kit.options import Form
-from hami_plugins.cli.kit.plugins import CommandGroup
+from hami_plugins.cli.kit.plugins import command_group
+from hami_plugins.cli.kit.server_commands import trust_command
 from volcano_vgpu.core.allocator.mode import AllocatorMode
 
-app = typer.Typer(
-    name="volcano-vgpu",
-    cls=CommandGroup,
-    help="For clusters scheduled by Volcano: the node agent, which gives each container exactly the slice that it was "
+if TYPE_CHECKING:
+    from volcano_vgpu.commands.allocator import VgpuAllocatorInputs
+
+app = command_group(
+    "volcano-vgpu",
+    "For clusters scheduled by Volcano: the node agent, which gives each container exactly the slice that it was "
     "allocated, and the allocator, which keeps allocations correct.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
 DeviceConfig = Annotated[
@@ -265,27 +264,13 @@ def webhooks(
     )
 
 
-@app.command()
-def trust(
-    *,
-    wait: options.Patience = 0.0,
-    config: options.Config = None,
-    context: options.Context = None,
-    kubeconfig: options.Kubeconfig = None,
-) -> None:
-    """Have the API server trust the certificates that the server makes (certificate: {bootstrap: true}).
-
-    The server itself may not write webhook configurations, because that right allows changes to any pod. Run this after
-    `webhooks` was applied and after each change of it; the chart does so at install and upgrade. A new authority is
-    made when the newest one has a third of its ten years left.
-
-    Writes: the authorities (caBundle) in the webhooks' configuration, and the server's Secret.
-    """
-    from hami_plugins.cli.kit.trust import run
+def _inputs(**given: Any) -> VgpuAllocatorInputs:
     from volcano_vgpu.commands.allocator import VgpuAllocatorInputs
 
-    inputs = VgpuAllocatorInputs(config=config, context=context, kubeconfig=kubeconfig)
-    raise typer.Exit(run(inputs.client(), inputs.settings(), ["mutating"], patience=wait))
+    return VgpuAllocatorInputs(**given)
+
+
+app.command()(trust_command(_inputs, "mutating"))
 
 
 @app.command()

@@ -8,7 +8,7 @@ from hami_plugins.cli import completion as completing
 from hami_plugins.cli.kit import options
 from hami_plugins.cli.kit.option_group import taking
 from hami_plugins.cli.kit.options import Form
-from hami_plugins.cli.kit.plugins import Commands
+from hami_plugins.cli.kit.plugins import CONTEXT, Commands
 from hami_plugins.cli.option_groups import ExplainOptions, PlanOptions, SandboxOptions, VetOptions
 
 app = typer.Typer(
@@ -20,7 +20,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     add_completion=True,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings=CONTEXT,
 )
 
 

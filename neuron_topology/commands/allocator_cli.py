@@ -5,12 +5,16 @@ The work is imported when it runs.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hami_plugins.cli.kit import options
 from hami_plugins.cli.kit.options import Form
+from hami_plugins.cli.kit.server_commands import trust_command
+
+if TYPE_CHECKING:
+    from neuron_topology.commands.allocator import NeuronAllocatorInputs
 
 
 def allocator(
@@ -27,17 +31,6 @@ def allocator(
     from neuron_topology.commands.allocator import NeuronAllocatorInputs, run_server
 
     raise typer.Exit(run_server(NeuronAllocatorInputs(config=config, context=context, kubeconfig=kubeconfig)))
-
-
-def verify(
-    url: options.ServerUrl,
-    *,
-    wait: options.Wait = 0.0,
-) -> None:
-    """Check whether the allocator answers, and print what it waits for otherwise. Reads only."""
-    from hami_plugins.cli.kit import probe
-
-    raise typer.Exit(probe.verify(url, patience=wait))
 
 
 def conf(
@@ -105,26 +98,13 @@ def webhooks(
     )
 
 
-def trust(
-    *,
-    wait: options.Patience = 0.0,
-    config: options.Config = None,
-    context: options.Context = None,
-    kubeconfig: options.Kubeconfig = None,
-) -> None:
-    """Have the API server trust the certificates that the server makes (certificate: {bootstrap: true}).
-
-    The server itself may not write webhook configurations, because that right allows changes to any pod. Run this after
-    `webhooks` was applied and after each change of it; the chart does so at install and upgrade. A new authority is
-    made when the newest one has a third of its ten years left.
-
-    Writes: the authorities (caBundle) in the webhooks' configuration, and the server's Secret.
-    """
-    from hami_plugins.cli.kit.trust import run
+def _inputs(**given: Any) -> NeuronAllocatorInputs:
     from neuron_topology.commands.allocator import NeuronAllocatorInputs
 
-    inputs = NeuronAllocatorInputs(config=config, context=context, kubeconfig=kubeconfig)
-    raise typer.Exit(run(inputs.client(), inputs.settings(), ["mutating"], patience=wait))
+    return NeuronAllocatorInputs(**given)
+
+
+trust = trust_command(_inputs, "mutating")
 
 
 def audit(

@@ -11,16 +11,12 @@ import typer
 
 from hami_plugins.cli.kit import options
 from hami_plugins.cli.kit.options import Form
-from hami_plugins.cli.kit.plugins import CommandGroup
+from hami_plugins.cli.kit.plugins import command_group
 
-app = typer.Typer(
-    name="hypernodes",
-    cls=CommandGroup,
-    help="Volcano's HyperNodes, made of the nodes' labels (network layers, UltraServers, zones): a tree with one "
+app = command_group(
+    "hypernodes",
+    "Volcano's HyperNodes, made of the nodes' labels (network layers, UltraServers, zones): a tree with one "
     "parent for each, the same names in every cluster, and tier names that jobs can carry.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    add_completion=False,
 )
 Prune = Annotated[
     bool,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
+import typer
 from typer.core import TyperGroup
 
 from hami_plugins.errors import ConfigError
@@ -25,6 +26,9 @@ COMMANDS: Final = "hami_plugins.commands"
 
 SETTINGS: Final = "hami_plugins.settings"
 """Entry points to a ``SettingsProgram``, whose settings are listed."""
+
+CONTEXT: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+"""Of every group: how help is asked for, and how wide it is."""
 
 WHOLE: Final = 1_000
 """Characters of a command's first sentence that are listed; it is wrapped, and not cut."""
@@ -65,6 +69,19 @@ class CommandGroup(TyperGroup):
             near = " or ".join(map(repr, get_close_matches(name, self.list_commands(ctx))))
             ctx.fail(f"No such command {name!r}.{f' Did you mean {near}?' if near else ''}")
         return super().resolve_command(ctx, args)
+
+
+def command_group(name: str, summary: str) -> typer.Typer:
+    """A group of commands of another package."""
+    return typer.Typer(
+        name=name,
+        cls=CommandGroup,
+        help=summary,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        add_completion=False,
+        context_settings=CONTEXT,
+    )
 
 
 class Commands(CommandGroup):
