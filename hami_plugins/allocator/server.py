@@ -26,7 +26,7 @@ from hami_plugins.errors import HamiPluginsError
 from hami_plugins.kube.election import BoundedApi
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.units import NodeName
-from hami_plugins.web.admission import AdmissionMetrics, Webhook, admission_routes
+from hami_plugins.web.admission import AdmissionMetrics, AdmissionPath, admission_routes
 from hami_plugins.web.bodies import BodyBudget
 from hami_plugins.web.documents import DocumentMetrics, Reply, document_route, waiting
 from hami_plugins.web.pages import JsonPage
@@ -237,8 +237,8 @@ class AllocatorServer(Replica):
         )
 
     def _over_tls(self, metrics: AdmissionMetrics) -> list[Route]:
-        jobs = [Webhook(JOB_PATH, self._patch, "jobs")] if self._product.jobs else []
-        known = Webhook(POD_PATH, self._mark, "pods"), Webhook(BINDING_PATH, self._bind, "bindings")
+        jobs = [AdmissionPath(JOB_PATH, self._patch, "jobs")] if self._product.jobs else []
+        known = AdmissionPath(POD_PATH, self._mark, "pods"), AdmissionPath(BINDING_PATH, self._bind, "bindings")
         return admission_routes((*known, *jobs), metrics)
 
     def _plain(self, metrics: DocumentMetrics) -> list[Route]:

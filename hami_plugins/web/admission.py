@@ -23,7 +23,7 @@ Handler = Callable[[AdmissionRequest], Answer]
 _BAD_REQUEST: Final = 400
 
 
-class Webhook(NamedTuple):
+class AdmissionPath(NamedTuple):
     """What answers at a path; ``name`` is that of the metrics."""
 
     path: str
@@ -41,7 +41,7 @@ class AdmissionMetrics:
         )
 
 
-def admission_routes(webhooks: Iterable[Webhook], metrics: AdmissionMetrics) -> list[Route]:
+def admission_routes(webhooks: Iterable[AdmissionPath], metrics: AdmissionMetrics) -> list[Route]:
     """The routes of all webhooks of a process, whose bodies have room together."""
     room = BodyBudget()
     return [admission_route(path, handler, name=name, metrics=metrics, room=room) for path, handler, name in webhooks]

@@ -143,7 +143,7 @@ class ServedSettings(Strict):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerProgram(SettingsProgram, Generic[Of]):
+class ServedProgram(SettingsProgram, Generic[Of]):
     """A server whose settings are listed and read."""
 
     model: type[Of]

@@ -16,7 +16,7 @@ from hami_plugins.cli.kit.service import identity, serve
 from hami_plugins.errors import ConfigError
 from hami_plugins.observe import logging
 from hami_plugins.observe.metrics import Metrics
-from hami_plugins.web.settings import ServerProgram
+from hami_plugins.web.settings import ServedProgram
 from koordinator_adapter.agent.app import PRODUCT, NodeAgent
 from koordinator_adapter.core import webhooks
 from koordinator_adapter.server.app import AdapterServer
@@ -31,7 +31,7 @@ NODE_VARIABLE: Final = "NODE_NAME"
 class AdapterInputs(ServerInputs[AdapterSettings]):
     """What a command was given."""
 
-    program: ServerProgram[AdapterSettings] = SETTINGS
+    program: ServedProgram[AdapterSettings] = SETTINGS
     component: str = NAME
     device_config: str | None = None
 

@@ -22,7 +22,7 @@ from hami_plugins.kube.reflector import Backoff, ObjectChange, Reflector, Reflec
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.units import MiB, NodeName
 from hami_plugins.output.schema import API_VERSION
-from hami_plugins.web.admission import AdmissionMetrics, Webhook, admission_routes
+from hami_plugins.web.admission import AdmissionMetrics, AdmissionPath, admission_routes
 from hami_plugins.web.documents import DocumentMetrics
 from hami_plugins.web.pages import JsonPage
 from hami_plugins.web.replica import Replica
@@ -169,9 +169,9 @@ class AdapterServer(Replica):
 
     def _over_tls(self, metrics: AdmissionMetrics) -> list[Route]:
         known = (
-            Webhook(webhooks.TRANSLATE_PATH, self._translate, "pods"),
-            Webhook(webhooks.RESOLVE_PATH, resolve, "records"),
-            Webhook(webhooks.VALIDATE_PATH, lambda request: validate(request, self._policy), "guard"),
+            AdmissionPath(webhooks.TRANSLATE_PATH, self._translate, "pods"),
+            AdmissionPath(webhooks.RESOLVE_PATH, resolve, "records"),
+            AdmissionPath(webhooks.VALIDATE_PATH, lambda request: validate(request, self._policy), "guard"),
         )
         return admission_routes(known, metrics)
 

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from hami_plugins.config.values import AbsolutePath, Name, Seconds, Sha256, Strict
-from hami_plugins.web.settings import ServedSettings, ServerProgram, server_defaults
+from hami_plugins.web.settings import ServedProgram, ServedSettings, server_defaults
 from koordinator_adapter.core.translation.choices import NoCoreLimit
 
 NAME: Final = "koordinator-adapter"
@@ -154,7 +154,7 @@ class AdapterSettings(ServedSettings):
     node: NodeSettings = NodeSettings()
 
 
-SETTINGS: Final = ServerProgram(
+SETTINGS: Final = ServedProgram(
     name="koordinator",
     model=AdapterSettings,
     prefix=PREFIX,

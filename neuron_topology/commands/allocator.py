@@ -19,7 +19,7 @@ from hami_plugins.cli.kit.server_inputs import ServerInputs
 from hami_plugins.cli.kit.service import identity, serve
 from hami_plugins.kube.removal import Release
 from hami_plugins.observe import logging
-from hami_plugins.web.settings import ServerProgram
+from hami_plugins.web.settings import ServedProgram
 from neuron_topology.core.allocator import manifests, scheduler_configuration
 from neuron_topology.core.allocator.names import NAME
 from neuron_topology.core.allocator.product import METRICS, product_of
@@ -35,7 +35,7 @@ CONF_COMMAND: Final = "hami-plugins neuron conf"
 class NeuronAllocatorInputs(ServerInputs[NeuronAllocatorSettings]):
     """What a command was given."""
 
-    program: ServerProgram[NeuronAllocatorSettings] = SETTINGS
+    program: ServedProgram[NeuronAllocatorSettings] = SETTINGS
     component: str = NAME
 
 

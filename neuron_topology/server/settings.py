@@ -13,7 +13,7 @@ from hami_plugins.allocator.settings import AllocatorSettings
 from hami_plugins.config.values import Seconds
 from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.policies import PolicyDefaults
-from hami_plugins.web.settings import ServerProgram, server_defaults
+from hami_plugins.web.settings import ServedProgram, server_defaults
 from neuron_topology.core.allocator.names import NAME
 from neuron_topology.core.capacity_block_end import MARGIN
 
@@ -47,7 +47,7 @@ class NeuronAllocatorSettings(AllocatorSettings):
         return Rules(policies=PolicyDefaults(node=self.policy))
 
 
-SETTINGS: Final = ServerProgram(
+SETTINGS: Final = ServedProgram(
     name="neuron-allocator",
     model=NeuronAllocatorSettings,
     prefix=PREFIX,

@@ -18,7 +18,7 @@ from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.errors import ConfigError, WireError
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors import volcano
-from hami_plugins.web.settings import ServerProgram, server_defaults
+from hami_plugins.web.settings import ServedProgram, server_defaults
 from hami_plugins.wire import volcano_config
 from volcano_vgpu.agent import config
 from volcano_vgpu.core.allocator.mode import AllocatorMode
@@ -61,7 +61,7 @@ class VgpuAllocatorSettings(AllocatorSettings):
         return Rules(policies=PolicyDefaults(volcano=self.policy, volcano_orders_cards=True))
 
 
-SETTINGS: Final = ServerProgram(
+SETTINGS: Final = ServedProgram(
     name="volcano-vgpu-allocator",
     model=VgpuAllocatorSettings,
     prefix=PREFIX,

@@ -20,7 +20,7 @@ from hami_plugins.errors import ConfigError
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.observe import logging
 from hami_plugins.vendors.volcano_releases import ALLOCATION_BY_BINDING
-from hami_plugins.web.settings import ServerProgram
+from hami_plugins.web.settings import ServedProgram
 from volcano_vgpu.allocation.app import allocator_server
 from volcano_vgpu.allocation.settings import PREFIX, SETTINGS, VgpuAllocatorSettings, spec_of
 from volcano_vgpu.core.allocator import manifests, scheduler_configuration
@@ -33,7 +33,7 @@ from volcano_vgpu.core.allocator.product import METRICS, product_of
 class VgpuAllocatorInputs(ServerInputs[VgpuAllocatorSettings]):
     """What a command was given."""
 
-    program: ServerProgram[VgpuAllocatorSettings] = SETTINGS
+    program: ServedProgram[VgpuAllocatorSettings] = SETTINGS
     component: str = NAME
     device_config: str | None = None
     mode: AllocatorMode | None = None

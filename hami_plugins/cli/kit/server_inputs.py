@@ -11,14 +11,14 @@ from hami_plugins.cli.kit.service import file_text
 from hami_plugins.kube.client import KubeClient, connect
 from hami_plugins.kube.request_metrics import api_requests
 from hami_plugins.observe.metrics import Metrics
-from hami_plugins.web.settings import Of, ServerProgram
+from hami_plugins.web.settings import Of, ServedProgram
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerInputs(Generic[Of]):
     """Options of a command. ``component`` is what an API server knows the program by."""
 
-    program: ServerProgram[Of]
+    program: ServedProgram[Of]
     component: str
     config: str | None = None
     context: str | None = None
