@@ -4,7 +4,7 @@
 PYTHON ?= python3
 ARGS ?=
 # Tests of the real cluster wait most of the time; each worker has a cluster of its own.
-CLUSTERS ?= 3
+CLUSTERS ?= 4
 VENV := .venv
 BIN := $(VENV)/bin
 LOCK := .ci/requirements.lock
