@@ -21,6 +21,17 @@ def kept(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterato
         yield found
 
 
+@pytest.fixture(scope="module")
+def contract_node(control_plane: ControlPlane) -> Iterator[None]:
+    """The node that the cases bind their pods to: the pod garbage collector ends the pods of a node that is none."""
+    with Api(control_plane.url, token=control_plane.admin_token, ca=control_plane.pki.ca) as api:
+        node = {"metadata": {"name": "contract-node"}, "spec": {"unschedulable": True}}
+        api.create("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", **node})
+        api.remember("/api/v1/nodes/contract-node")
+        yield
+
+
+@pytest.mark.usefixtures("contract_node")
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_real_api_server_keeps_what_kubernetes_promises(
     case: Case, control_plane: ControlPlane, kept: set[str]
