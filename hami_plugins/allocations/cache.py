@@ -43,8 +43,8 @@ class AllocationCache(CacheState):
     answered with it. ``changes`` counts the changes of what is held or to be had.
     """
 
-    def __init__(self, decider: Decider, *, keep: float = KEEP, hold: float = HOLD, capped: bool = False) -> None:
-        super().__init__(decider.registry, keep=keep, capped=capped)
+    def __init__(self, decider: Decider, *, keep: float = KEEP, hold: float = HOLD) -> None:
+        super().__init__(decider.registry, keep=keep)
         self.decider = decider
         self.hold = hold
 

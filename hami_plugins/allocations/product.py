@@ -1,64 +1,111 @@
-"""Per-vendor configuration of the allocator: names, keys, and a few rules."""
+"""What an allocator is about: the vendors whose devices it gives, and how it does that in this cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
+from hami_plugins.allocations import unread
 from hami_plugins.allocations.planner import AllocationPlanner
+from hami_plugins.engine.annotate import BOOKKEEPING
 from hami_plugins.engine.intake import PodInfo, Rules
-from hami_plugins.engine.shortfall import CardShortage, NodeShortage
-from hami_plugins.model.decisions import Refusal
-from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.engine.mutate import is_hamis
+from hami_plugins.engine.registry import Registry
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.pods import Container, Pod
+from hami_plugins.model.requests import DeviceDemand
 from hami_plugins.model.units import NodeName
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.wire.admission_review import Answer
 from hami_plugins.wire.fields import Json
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def nothing_carried(_node: NodeName, _intake: PodInfo, _annotations: Mapping[str, str]) -> None:
+    """No other scheduler writes allocations."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Product:
-    """What an allocator is about.
+    """The vendors of an allocator, and what it does.
 
-    ``audit`` is the kind of a document of findings, ``word`` how reasons call the devices. ``marker`` is the
-    annotation, with its value, of pods that must not be bound without an allocation, ``keys`` are all annotations of an
-    allocation, and ``held`` those by which a bound pod is known to hold something.
-
-    ``unregistered`` says that a node has no devices, and what is wrong with it, with what to do about it.
+    ``audit`` is the kind of a document of findings. ``marker`` is the annotation, with its value, of pods that must not
+    be bound without an allocation.
 
     ``kube_scheduler`` is whether calls of kube-scheduler's extender are answered, too, ``binds`` whether pods are bound
     for it, and ``groups`` whether Volcano's PodGroups are followed. ``planner`` makes what knows more than the devices
     of one node, one for each cache.
 
-    ``mark`` answers the creation of a pod, ``jobs`` that of a Volcano Job (``None``: no webhook for those).
-    ``blocking_reason`` says why a pod gets nothing whatever is free (empty: nothing is in its way). ``wording`` is a
-    node's refusal in words of its own (empty: in the usual ones), which name neither the node nor pods; ``remedy`` is
-    what to do about it. ``containers_of`` are the containers that an unreadable pod's annotations name.
-    ``capped`` is whether node agents hand over at most what a container requests, so that more never counts.
+    ``schedulers`` are Volcano's. With ``takes_over`` pods that ask for HAMi's resources are given to HAMi's scheduler.
+    ``jobs`` answers the creation of a Volcano Job (``None``: no webhook for those).
     ``carried`` are annotations of another scheduler that name an allocation on the node, which is taken if it is right;
     it is given the pod and the Binding's annotations.
     """
 
     audit: str
-    word: str
-    spec: VendorSpec
+    registry: Registry
     rules: Rules
     marker: tuple[str, str]
-    keys: tuple[str, ...]
-    held: tuple[str, ...]
-    unregistered: Callable[[Sequence[str]], str]
-    mark: Callable[[Json], Answer]
-    containers_of: Callable[[Mapping[str, str]], tuple[Container, ...]]
-    blocking_reason: Callable[[Pod], str] = lambda _pod: ""
-    wording: Callable[[CardShortage | NodeShortage, Refusal], str] = lambda _reason, _refusal: ""
-    remedy: Callable[[CardShortage | NodeShortage, NodeEntry | None], str] = lambda _reason, _entry: ""
+    schedulers: Collection[str] = ("volcano",)
+    takes_over: bool = False
     jobs: Callable[[Json], Answer] | None = None
     kube_scheduler: bool = False
     binds: bool = False
     groups: bool = False
-    capped: bool = False
     planner: Callable[[], AllocationPlanner] = AllocationPlanner
-    carried: Callable[[NodeName, PodInfo, Mapping[str, str]], Mapping[str, str] | None] = (
-        lambda _node, _intake, _annotations: None
-    )
+    carried: Callable[[NodeName, PodInfo, Mapping[str, str]], Mapping[str, str] | None] = nothing_carried
+
+    def vendors_for(self, scheduler: str) -> Registry:
+        """The vendors whose devices a pod of this scheduler gets from the allocator."""
+        if scheduler in self.schedulers:
+            return self.registry
+        return self._of_hami if is_hamis(scheduler, self.rules.webhook) else self._of_any
+
+    @cached_property
+    def _of_hami(self) -> Registry:
+        return Registry(each for each in self.registry if each.dialect is Dialect.HAMI)
+
+    @cached_property
+    def _of_any(self) -> Registry:
+        return Registry(each for each in self.registry if each.allocation.any_scheduler)
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """All annotations of an allocation. One that uses some of them empties the others."""
+        kept = BOOKKEEPING if self.takes_over else ()
+        return tuple(dict.fromkeys((*kept, *(key for spec in self.registry for key in spec.keys.written()))))
+
+    @cached_property
+    def held(self) -> tuple[str, ...]:
+        """The annotations by which a bound pod is known to hold something."""
+        found = ((spec.keys.allocated, spec.keys.more, *spec.allocation.held) for spec in self.registry)
+        return tuple(dict.fromkeys(key for keys in found for key in keys if key))
+
+    @cached_property
+    def resources(self) -> frozenset[str]:
+        """The names of all resources that its vendors' devices are asked for by."""
+        return frozenset(self.registry.resources)
+
+    @cached_property
+    def noun(self) -> str:
+        """What people call one of the devices."""
+        return self.registry.noun(spec.name for spec in self.registry)
+
+    def word(self, demand: DeviceDemand) -> str:
+        """What messages call the devices that are asked for."""
+        return " and ".join(dict.fromkeys(word_of(self.registry[name]) for name in demand.vendors))
+
+    def blocking_reason(self, pod: Pod) -> str:
+        """Why a pod gets nothing whatever is free; empty where nothing is in its way."""
+        asked = ((spec, spec.allocation.blocking_reason) for spec in self.registry)
+        return next(filter(None, (ask(spec, pod) for spec, ask in asked if ask is not None)), "")
+
+    def containers_of(self, annotations: Mapping[str, str]) -> tuple[Container, ...]:
+        """The containers that an unreadable pod's annotations name: those of the vendor that names the most."""
+        found = (unread.containers(spec, annotations) for spec in self.registry)
+        return max(found, key=len, default=())
+
+
+def word_of(spec: VendorSpec) -> str:
+    """What messages call a vendor's devices."""
+    return spec.allocation.word or spec.name

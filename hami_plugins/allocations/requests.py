@@ -74,13 +74,15 @@ def excess(containers: Sequence[Compared], record: PodRecord, device_of: DeviceO
 
 
 def cut(record: PodRecord, containers: Iterable[Compared]) -> PodRecord:
-    """The record with no amount larger than requested.
+    """The record with no amount larger than requested, of vendors whose node agents hand over no more than that.
 
     A percentage is left as it is: it was taken of the memory that the device had then.
     """
     kept: dict[int, list[AllocatedShare]] = {}
     for each in containers:
-        kept.setdefault(each.at, []).extend(within(each.asked, each.shares, lambda _device: None))
+        capped = each.spec.allocation.at_most_requested
+        shares = within(each.asked, each.shares, lambda _device: None) if capped else each.shares
+        kept.setdefault(each.at, []).extend(shares)
     allocations = (
         replace(allocation, shares=tuple(kept.get(at, ()))) for at, allocation in enumerate(record.allocations)
     )

@@ -28,13 +28,11 @@ class CacheState:
     """Who holds what: bound pods as a watch shows them, and assumptions until it does.
 
     Nothing that is answered with lasts longer than ``keep`` seconds after its Binding; a pod that is gone is remembered
-    as long. ``changes`` counts the changes of what is held or to be had. With ``capped`` node agents hand over at
-    most what a container requests, so that a larger allocation counts with the request.
+    as long. ``changes`` counts the changes of what is held or to be had.
     """
 
-    def __init__(self, registry: Registry, *, keep: float, capped: bool) -> None:
+    def __init__(self, registry: Registry, *, keep: float) -> None:
         self.keep = keep
-        self.capped = capped
         self.changes = 0
         self._registry = registry
         self._builder = NodeBuilder(registry)
@@ -233,7 +231,7 @@ class CacheState:
         answered = self._assumed.get(pod.uid, {}).get(node)
         if answered is not None and answered.answered:
             return replace(record, allocations=answered.record.allocations, unlocated=())
-        return cut(record, compared(pod, record, self._registry)) if self.capped else record
+        return cut(record, compared(pod, record, self._registry))
 
     def _drop(self, uid: PodUid, but: NodeName | None = None) -> None:
         """The pod is neither bound nor assumed anywhere; what it holds on one node can be left there for now."""

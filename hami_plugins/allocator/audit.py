@@ -61,7 +61,7 @@ class Auditor:
         self._next = now + EVERY
         before, self.found = set(self.found), self._books.findings()
         new = (each for each in self.found if each not in before)
-        for each in told(new, self._books.product.spec.noun):
+        for each in told(new, self._books.product.noun):
             _log.warning("allocation_is_wrong", finding=each.finding.value, node=each.node, what=each.text)
 
 

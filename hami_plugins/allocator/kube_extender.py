@@ -102,8 +102,8 @@ class SchedulerExtender:
         except KubeError as error:
             return f"pod {call.namespace}/{call.name} is not known yet: {error}"
         if intake is None:
-            name = f"pod {call.namespace}/{call.name}"
-            return f"{name} is bound, or asks for no {self.books.product.word} devices: its scheduler has to bind it"
+            what = "is bound, or asks for no devices that this server allocates"
+            return f"pod {call.namespace}/{call.name} {what}: its scheduler has to bind it"
         if self.create is None:
             return "this server does not bind pods (its setting binds is false); take bindVerb out of the extender"
         if blocking_reason := self.books.blocking_reason(intake):

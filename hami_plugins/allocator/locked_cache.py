@@ -28,7 +28,6 @@ from hami_plugins.allocator.refusal_texts import NodeRefusal, RefusalTexts
 from hami_plugins.allocator.time_slices import BUDGET, listed, slices
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import PodInfo, take_in
-from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
 from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.model.cluster import ClusterSnapshot
@@ -64,9 +63,9 @@ class LockedAllocationCache:
         self.problems = 0
         self._named: dict[str, tuple[str, ...]] = {}
         self._clock = clock
-        self._registry, cap = Registry([product.spec]), product.capped
+        self._registry = product.registry
         self._empty: Callable[[], AllocationCache] = lambda: AllocationCache(
-            Decider(self._registry), keep=keep, hold=hold, capped=cap
+            Decider(self._registry), keep=keep, hold=hold
         )
         self._cache, self._planner = self._empty(), product.planner()
         self._lock = threading.Lock()
@@ -76,7 +75,6 @@ class LockedAllocationCache:
         self._names: dict[str, tuple[str, str]] = {}
         self._groups: dict[str, tuple[str, str]] = {}
         self._texts = RefusalTexts(product, self._registry)
-        self._asked = frozenset(product.spec.resources.all())
 
     # What the watches show
 
@@ -191,7 +189,7 @@ class LockedAllocationCache:
         if pods.node_of(raw) and any(key in annotations for key in self.product.held):
             return True
         return any(
-            not self._asked.isdisjoint(pods.written(container, kind))
+            not self.product.resources.isdisjoint(pods.written(container, kind))
             for container, _ in pods.containers_of(raw)
             for kind in ("limits", "requests")
         )
@@ -256,7 +254,7 @@ class LockedAllocationCache:
     def refusals(self, nodes: Iterable[NodeName], intake: PodInfo) -> dict[NodeName, str]:
         """The nodes that cannot hold the pod, each with the reason; see ``answer`` and ``slices``."""
         asked = listed(nodes, self._nodes.values())
-        unchecked = f"{self.product.word}: not checked within {BUDGET:.0f} s; try again"
+        unchecked = f"{self.product.word(intake.demand.devices)}: not checked within {BUDGET:.0f} s; try again"
         found: dict[NodeName, NodeRefusal | str] = dict.fromkeys(asked, unchecked)
         for answers in self._answers(asked, intake):
             found |= {node: self._refusal(node, intake, each) for node, each in answers.items()}
@@ -370,7 +368,7 @@ class LockedAllocationCache:
         if not why and not isinstance(answer, Fit):
             return self._refused(node, intake, answer)
         why = why or self._planner.blocking_reason(intake, self._cache)
-        return f"{self.product.word}: {why}" if why else ""
+        return f"{self.product.word(intake.demand.devices)}: {why}" if why else ""
 
     def _refused(self, node: NodeName, intake: PodInfo, refusal: Refusal) -> NodeRefusal:
         entry = self._cache.entry(node)

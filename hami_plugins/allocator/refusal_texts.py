@@ -7,14 +7,17 @@ from threading import Lock
 from typing import Final, NamedTuple
 
 from hami_plugins.allocations.cache import shortage
-from hami_plugins.allocations.product import Product
+from hami_plugins.allocations.product import Product, word_of
+from hami_plugins.allocations.remedies import remedy, without_devices
 from hami_plugins.engine.decide import PodDemand
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.shortfall import CardShortage, NodeShortage
 from hami_plugins.explain.messages import reason_words
 from hami_plugins.model.decisions import Refusal
 from hami_plugins.model.nodes import NodeEntry, NodeState
 from hami_plugins.model.policy import Policy
+from hami_plugins.model.verdicts import Reason
 
 _DEMANDS: Final = 64
 _STATES: Final = 1_000
@@ -64,10 +67,10 @@ class RefusalTexts:
 
     def text(self, found: NodeRefusal, intake: PodInfo, known: dict[NodeState, str] | None) -> str:
         """The text; ``known`` as ``remembered`` has it."""
-        entry, word = found.entry, self._product.word
+        entry = found.entry
         if entry is None:
             why = f"cannot be read: {found.unreadable}" if found.unreadable else "is not known"
-            return f"{word}: the node {why}"
+            return f"{self._product.word(intake.demand.devices)}: the node {why}"
         text = None if known is None else known.get(entry.state)
         if text is None:
             text = self._made(found, entry, intake)
@@ -78,11 +81,24 @@ class RefusalTexts:
         return text
 
     def _made(self, found: NodeRefusal, entry: NodeEntry, intake: PodInfo) -> str:
+        asked = [self._registry[name] for name in intake.demand.devices.vendors]
+        missing = next((spec for spec in asked if spec.name not in entry.state.shape.positions), None)
+        if missing is not None:
+            return f"{word_of(missing)}: {without_devices(missing, [each.what for each in entry.problems])}"
         why = shortage(found.asked, intake, found.refusal, self._registry)
         if why is None or not why.reasons:
-            return f"{self._product.word}: {self._product.unregistered([each.what for each in entry.problems])}"
+            return f"{self._product.word(intake.demand.devices)}: {found.refusal.words}"
         names, reason = [container.name for container in intake.pod.containers], why.reasons[0]
-        numbers = self._product.wording(reason, found.refusal) or reason_words(reason, self._registry, names)
-        text = f"{self._product.word} {numbers}".replace(f" ({entry.name})", "")
-        remedy = self._product.remedy(reason, entry)
-        return (f"{text}; {remedy}" if remedy else text)[:_LONGEST]
+        spec = self._registry[reason.vendor] if isinstance(reason, CardShortage) else asked[0]
+        numbers = _of_sets(reason, found.refusal) or reason_words(reason, self._registry, names)
+        text = f"{word_of(spec)} {numbers}".replace(f" ({entry.name})", "")
+        what_to_do = remedy(reason, entry, spec)
+        return (f"{text}; {what_to_do}" if what_to_do else text)[:_LONGEST]
+
+
+def _of_sets(reason: CardShortage | NodeShortage, refusal: Refusal) -> str:
+    """The vendor's own sentence where devices go in sets: it says what could be had. It names no pods and no nodes."""
+    if not isinstance(reason, CardShortage) or reason.blocked is None:
+        return ""
+    spelled = reason.reason in {Reason.TOPOLOGY, Reason.WITHHELD} or not reason.blocked.members
+    return refusal.words if spelled else ""

@@ -9,7 +9,7 @@ from typing import Final, Protocol, Required, TypedDict
 
 from starlette.routing import Route
 
-from hami_plugins.allocations import arrivals
+from hami_plugins.allocations import arrivals, marks
 from hami_plugins.allocations.answers import AuditFinding
 from hami_plugins.allocations.manifests.webhooks import BINDING_PATH, JOB_PATH, POD_PATH
 from hami_plugins.allocations.product import Product
@@ -271,7 +271,7 @@ class AllocatorServer(Replica):
         if request.object is None:
             return Allowed()
         why = arrivals.objection(request.object, self._product.keys)
-        answer = Denied(why) if why else self._product.mark(request.object)
+        answer = Denied(why) if why else marks.mark(request.object, self._product)
         outcome = ("marked" if answer.operations else "untouched") if isinstance(answer, Allowed) else "refused"
         self._metrics.answered("pod", outcome)
         return answer

@@ -82,7 +82,7 @@ def admit(
     """
     if not any(container.kind is ContainerKind.APP for container in pod.containers):
         return _denied(pod, "pod has no containers")
-    if _belongs_elsewhere(pod, settings):
+    if not is_hamis(pod.scheduler, settings):
         return PodAdmission(allowed=True, pod=pod, message=OTHER_SCHEDULER)
     try:
         _refuse_negative(pod, registry)
@@ -94,6 +94,13 @@ def admit(
         return replace(_denied(pod, str(error), error.http_status), unusable=Unusable.of(error))
     over = [each.words(registry[each.vendor]) for each in quota.excesses(_asked(demand), left or {})]
     return replace(_denied(pod, OVER_QUOTA), detail="; ".join(over)) if over else changed
+
+
+def is_hamis(scheduler: str, settings: WebhookSettings) -> bool:
+    """Whether pods that name this scheduler are HAMi's, or are taken over by it."""
+    if not scheduler or (scheduler == DEFAULT_SCHEDULER and settings.takes_over_default):
+        return True
+    return bool(settings.scheduler) and scheduler == settings.scheduler
 
 
 def _refuse_negative(pod: Pod, registry: Registry) -> None:
@@ -134,14 +141,6 @@ def _applied_to(container: Container, change: AdmissionChange) -> Container:
             return replace(container, requests={**container.requests, change.key: amount})
         case _:
             return replace(container, env=container.env | {change.key})
-
-
-def _belongs_elsewhere(pod: Pod, settings: WebhookSettings) -> bool:
-    if not pod.scheduler:
-        return False
-    if pod.scheduler == DEFAULT_SCHEDULER and settings.takes_over_default:
-        return False
-    return not settings.scheduler or pod.scheduler != settings.scheduler
 
 
 def _with_vendors(pod: Pod, registry: Registry) -> PodAdmission:

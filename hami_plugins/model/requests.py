@@ -127,6 +127,11 @@ class DeviceDemand:
         return isinstance(other, DeviceDemand) and self._hash == other._hash and self.containers == other.containers
 
     @property
+    def vendors(self) -> tuple[VendorName, ...]:
+        """Whose devices are asked for, each once."""
+        return tuple(dict.fromkeys(each.vendor for container in self.containers for each in container.requests))
+
+    @property
     def wants_devices(self) -> bool:
         """Whether any container asks for any device."""
         return any(container.requests for container in self.containers)

@@ -277,6 +277,34 @@ class TopologyRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AllocationRules:
+    """How an allocator gives the vendor's devices to the pods of a running cluster.
+
+    * ``word``: what its messages call the devices, where that is not the vendor's name.
+    * ``held``: annotations by which a bound pod is known to hold devices, besides the lists of allocated ones.
+    * ``remedy_without``: what to do about a node that offers none of the devices.
+    * ``remedy``: what to do about a refusal of a node; the usual words where it says nothing.
+    * ``at_most_requested``: node agents hand over at most what a container requests, so that more never counts.
+    * ``any_scheduler``: pods of every scheduler are given its devices, also those that ask no allocator.
+    * ``complete``: what the webhook on new pods adds to a container that does not say it itself.
+    * ``wrong``: what is wrong with the annotations of a new pod; empty where nothing is.
+    * ``blocking_reason``: why a pod gets nothing whatever is free; empty where nothing is in its way.
+    * ``containers_of``: the containers that the annotations of an unreadable pod name.
+    """
+
+    word: str = ""
+    held: tuple[str, ...] = ()
+    remedy_without: str = "run its device plugin there"
+    remedy: Callable[[Reason, DeviceRequest], str] | None = None
+    at_most_requested: bool = False
+    any_scheduler: bool = False
+    complete: Callable[[VendorSpec, Container], Sequence[AdmissionChange]] | None = None
+    wrong: Callable[[Mapping[str, str]], str] | None = None
+    blocking_reason: Callable[[VendorSpec, Pod], str] | None = None
+    containers_of: Callable[[VendorSpec, Mapping[str, str]], tuple[Container, ...]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VendorSpec:
     """A vendor: its names, how it reads nodes and requests, and the few rules in which it differs.
 
@@ -306,6 +334,7 @@ class VendorSpec:
     fitting: FittingRules = FittingRules()
     scoring: ScoringRules = ScoringRules()
     records: AllocationRecords = AllocationRecords()
+    allocation: AllocationRules = AllocationRules()
     topology: TopologyRules = TopologyRules()
     counted_by_scheduler: tuple[str, ...] = ()
     schedulers: tuple[str, ...] = ()

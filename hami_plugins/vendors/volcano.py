@@ -16,7 +16,7 @@ compares them. Deviations from Volcano 1.14.1, on purpose:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -50,7 +50,9 @@ from hami_plugins.model.requests import (
 )
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, VendorName
 from hami_plugins.model.vendor import (
+    AdmissionChange,
     AllocationRecords,
+    AllocationRules,
     AllocationView,
     Candidate,
     ContainerRequest,
@@ -314,6 +316,39 @@ RESOURCES: Final = ResourceNames(
     cores="volcano.sh/vgpu-cores",
 )
 
+
+def unnumbered(spec: VendorSpec, container: Container) -> bool:
+    """Whether a container asks for a share of a card, and does not say of how many."""
+    names = spec.resources
+    if container.amount(names.count) is not None:
+        return False
+    percentage = (names.memory_percentage,) if spec.options.flags.get(PERCENTAGE, False) else ()
+    shares = (container.amount(name) for name in (names.memory, names.cores, *percentage))
+    return any(amount is not None and amount.nano for amount in shares)
+
+
+def with_number(spec: VendorSpec, container: Container) -> Sequence[AdmissionChange]:
+    """Volcano takes memory alone for one card, and cores alone for none; a kubelet hands out nothing for either."""
+    return (AdmissionChange("limit", spec.resources.count, "1"),) if unnumbered(spec, container) else ()
+
+
+def without_number(spec: VendorSpec, pod: Pod) -> str:
+    """The first container that asks for a share of a card without its number, which gets it nothing; else empty."""
+    memory = spec.resources.memory
+    return next((each.name for each in pod.containers if unnumbered(spec, each) and each.amount(memory) is None), "")
+
+
+def blocking_reason(spec: VendorSpec, pod: Pod) -> str:
+    """A kubelet allocates nothing to a container that does not say how many cards it wants."""
+    container = without_number(spec, pod)
+    if not container:
+        return ""
+    return (
+        f"container {container} asks for a share of a card without {spec.resources.count}, so that a kubelet "
+        f"allocates it nothing; create the pod again with {spec.resources.count}: 1"
+    )
+
+
 SPEC: Final = VendorSpec(
     name=VendorName("Volcano-vGPU"),
     title="NVIDIA GPU (Volcano vGPU)",
@@ -350,6 +385,13 @@ SPEC: Final = VendorSpec(
     ),
     scoring=ScoringRules(score_node=score_node, is_whole=True),
     records=AllocationRecords(annotate=annotate, recall=recall),
+    allocation=AllocationRules(
+        word="vGPU",
+        remedy_without="run the node agent there",
+        at_most_requested=True,
+        complete=with_number,
+        blocking_reason=blocking_reason,
+    ),
     counted_by_scheduler=RESOURCES.all(),
     memory_step="1 MiB or 1 %",
 )

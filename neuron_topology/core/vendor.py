@@ -42,6 +42,7 @@ from hami_plugins.vendors import awsneuron
 from hami_plugins.vendors.awsneuron import IDS_KEY, KIND_KEY, NODE_KEY, STATE_KEY, TIME_KEY, WHOLE, held_cores
 from hami_plugins.wire import pod_devices
 from hami_plugins.wire.pod_devices import AssignedDevice
+from neuron_topology.core.allocation_rules import ALLOCATION_RULES
 from neuron_topology.core.capacity_block_end import DURATION_KEY, END_KEY
 from neuron_topology.core.foreign_allocations import EVERY_CORE, asked_by, foreign_allocations, runs
 from neuron_topology.core.hardware.fabric import devices_of, mask_of
@@ -375,6 +376,7 @@ SPEC: Final = replace(
     admit=admit,
     scoring=replace(awsneuron.SPEC.scoring, score_node=score_node),
     records=replace(awsneuron.SPEC.records, annotate=annotate, foreign_allocations=foreign_allocations),
+    allocation=ALLOCATION_RULES,
     topology=replace(awsneuron.SPEC.topology, together=together, relabelled=relabelled, layout=layout),
     counted_by_scheduler=(DEVICES, CORES, LEGACY_DEVICES),
     replaces=True,

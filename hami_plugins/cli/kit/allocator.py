@@ -115,7 +115,7 @@ def audit(product: Product, client: KubeClient, *, keep: float, form: Form, head
             for page in client.pages(collection):
                 for raw in page:
                     take(ObjectChange("added", raw, lenient.uid(raw)))
-    found, noun = books.findings(), product.spec.noun
+    found, noun = books.findings(), product.noun
     if form is not Form.TABLE:
         output.document(auditing.document(found, product.audit), form)
     elif found:

@@ -20,8 +20,5 @@ ALLOCATION_KEYS: Final = tuple(sorted((SPEC.keys.allocated, IDS_KEY, STATE_KEY, 
 (AWS Neuron SDK 2.32 device plugin and scheduler extension). HAMi's node and time go with them; those may also belong to
 another vendor's allocation."""
 
-HELD_KEYS: Final = (SPEC.keys.allocated, IDS_KEY)
-"""By these a bound pod is known to hold devices, whoever wrote them."""
-
 NAME: Final = "neuron-allocator"
 """What the allocator's objects are called unless an operator has it otherwise."""

@@ -515,7 +515,7 @@ def test_a_binding_for_a_pod_that_is_gone_is_refused(cache: AllocationCache) -> 
 
 
 def test_a_pod_that_was_created_again_is_another_one(cache: AllocationCache) -> None:
-    see(cache, bound(a_pod(uid="old"), "n1", "GPU-n1-0,NVIDIA,30000,0:"))
+    see(cache, bound(a_pod(uid="old", memory=30_000), "n1", "GPU-n1-0,NVIDIA,30000,0:"))
 
     assert declined(cache, a_pod(uid="new", memory=30_000)).code is DeclineCode.CARDS
     cache.forget_pod(PodUid("old"), 0)

@@ -14,7 +14,7 @@ from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.requests import Absolute, DeviceRequest
 from hami_plugins.model.units import CoreShare, MiB
-from hami_plugins.vendors.volcano import configured
+from hami_plugins.vendors.volcano import SPEC, configured
 from hami_plugins.wire import objects
 from hami_plugins.wire.volcano_config import VolcanoConfig
 from neuron_topology.core.vendor import SPEC as NEURON
@@ -26,8 +26,12 @@ MORE = "hami-plugins.io/vgpu-more-ids"
 PERCENTAGE = "volcano.sh/vgpu-memory-percentage"
 
 
-def a_cache(*, capped: bool = True, registry: Registry = REGISTRY) -> AllocationCache:
-    cache = AllocationCache(Decider(registry), capped=capped)
+BELIEVING = Registry([replace(SPEC, allocation=replace(SPEC.allocation, at_most_requested=False))])
+"""Of node agents that hand over whatever the allocation says."""
+
+
+def a_cache(registry: Registry = REGISTRY) -> AllocationCache:
+    cache = AllocationCache(Decider(registry))
     for name in ("n1", "n2"):
         cache.see_node(objects.node_object(a_node(name)))
     return cache
@@ -82,7 +86,7 @@ def test_no_amount_counts_with_more_than_the_request(ids: str, counted: tuple[in
 
 
 def test_where_node_agents_do_not_compare_all_of_it_counts() -> None:
-    cache = a_cache(capped=False)
+    cache = a_cache(BELIEVING)
     see(cache, forged())
     larger(cache)
     assert used(cache) == (1, 40_960, 100)
@@ -140,9 +144,9 @@ def test_a_forged_allocation_that_is_forged_anew_is_told_as_changed_and_counts_a
     larger(cache)
 
 
-@pytest.mark.parametrize("capped", [True, False])
-def test_what_a_binding_was_answered_with_counts_where_the_pod_comes_bound_with_more(capped: bool) -> None:
-    cache = a_cache(capped=capped)
+@pytest.mark.parametrize("registry", [REGISTRY, BELIEVING])
+def test_what_a_binding_was_answered_with_counts_where_the_pod_comes_bound_with_more(registry: Registry) -> None:
+    cache = a_cache(registry)
     raw = a_pod("forged", memory=1000)
     assert isinstance(cache.allocate(N1, asking(raw), 0), PodAllocation)
     see(cache, bound(raw, "n1", "GPU-n2-0,NVIDIA,40960,0:"))
@@ -151,7 +155,7 @@ def test_what_a_binding_was_answered_with_counts_where_the_pod_comes_bound_with_
 
 
 def test_what_was_answered_for_another_node_does_not_count() -> None:
-    cache = a_cache(capped=False)
+    cache = a_cache(BELIEVING)
     raw = a_pod("forged", memory=1000)
     assert isinstance(cache.allocate(N2, asking(raw), 0), PodAllocation)
     see(cache, bound(raw, "n1", "GPU-n1-0,NVIDIA,40960,0:"))
@@ -167,26 +171,26 @@ def of_percent(memory: int) -> tuple[Registry, Raw]:
 
 def test_a_percentage_is_compared_with_the_card_also_where_the_node_comes_after_the_pod() -> None:
     registry, raw = of_percent(20_481)
-    cache = AllocationCache(Decider(registry), capped=True)
+    cache = AllocationCache(Decider(registry))
     see(cache, raw)
     cache.see_node(objects.node_object(a_node("n1")))
     assert "20481 of volcano.sh/vgpu-memory on GPU-n1-0, and 20480 requested" in larger(cache).text
     registry, raw = of_percent(20_480)
-    cache = a_cache(registry=registry)
+    cache = a_cache(registry)
     see(cache, raw)
     assert cache.findings() == ()
 
 
 def test_a_percentage_larger_than_of_the_card_is_told_of_a_node_that_is_known() -> None:
     registry, raw = of_percent(20_481)
-    cache = a_cache(registry=registry)
+    cache = a_cache(registry)
     see(cache, raw)
     assert "20481 of volcano.sh/vgpu-memory on GPU-n1-0, and 20480 requested" in larger(cache).text
 
 
 def test_a_percentage_that_was_right_when_it_was_taken_stays_right_when_the_card_is_registered_smaller() -> None:
     registry, raw = of_percent(20_480)
-    cache = a_cache(registry=registry)
+    cache = a_cache(registry)
     see(cache, raw)
     cache.see_node(objects.node_object(a_node("n1", register("GPU-n1-0", memory=30_000))))
     assert cache.findings() == ()
@@ -202,7 +206,7 @@ def test_a_request_that_means_nothing_is_no_larger_allocation_where_nothing_is_a
 
 def test_a_percentage_counts_with_what_is_allocated_because_a_node_may_change_its_scale() -> None:
     registry, raw = of_percent(30_000)
-    cache = a_cache(registry=registry)
+    cache = a_cache(registry)
     see(cache, raw)
     assert used(cache) == (1, 30_000, 0)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from neuron_topology.core.allocator.marks import mark
+from hami_plugins.allocations.marks import mark
+from neuron_topology.core.allocator.product import product_of
 from neuron_topology.core.capacity_block_end import DURATION_KEY, END_KEY, declared, end_of, objection, seconds_of
 from tests.unit.neuron_topology.server.cluster import Cluster, a_pod
 
@@ -52,5 +53,5 @@ def test_what_a_pod_says_itself_comes_before_what_its_job_says() -> None:
 
 
 def test_a_duration_that_means_nothing_is_refused_when_the_pod_is_made() -> None:
-    answer = mark(a_pod(annotations={DURATION_KEY: "long"}), Cluster().settings.rules)
+    answer = mark(a_pod(annotations={DURATION_KEY: "long"}), product_of(Cluster().settings.rules))
     assert "'long' is not a duration" in getattr(answer, "reason", "")

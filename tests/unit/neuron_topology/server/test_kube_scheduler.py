@@ -79,7 +79,7 @@ def test_a_pod_that_asks_for_no_devices_or_is_bound_is_not_bound_for_whoever_ask
     cluster.shows(pod, "deleted")
     assert "its scheduler has to bind it" in cluster.bind_by_extender(pod)
     cluster.shows(bound := a_pod("bound", node="n1"))
-    assert "is bound, or asks for no Neuron devices" in cluster.bind_by_extender(bound)
+    assert "is bound, or asks for no devices that this server allocates" in cluster.bind_by_extender(bound)
     assert not cluster.posted
 
 

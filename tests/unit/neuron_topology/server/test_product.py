@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hami_plugins.allocations.cache import UNKNOWN_NODE
 from hami_plugins.allocator.audit import told
 from hami_plugins.engine.intake import Rules
-from hami_plugins.engine.shortfall import NodeShortage
 from hami_plugins.model.units import NodeName
 from hami_plugins.vendors.awsneuron import IDS_KEY
 from neuron_topology.core.allocator.product import product_of
@@ -145,8 +143,6 @@ def test_a_finding_has_one_remedy() -> None:
     )
 
 
-def test_reasons_about_nodes_have_no_remedy_and_the_usual_words() -> None:
+def test_a_node_that_nobody_knows_is_named_so() -> None:
     cluster = Cluster(a_node())
     assert cluster.books.answer(NodeName("nowhere"), cluster.books.intake(a_pod())) == "Neuron: the node is not known"
-    reason = NodeShortage(words="node(s) had a taint", nodes=1, examples=(NodeName("n1"),))
-    assert (product_of(Rules()).remedy(reason, None), product_of(Rules()).wording(reason, UNKNOWN_NODE)) == ("", "")

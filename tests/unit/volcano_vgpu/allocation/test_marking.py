@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from hami_plugins.allocations.marks import mark
 from hami_plugins.engine.intake import Rules
 from hami_plugins.model.vendor import VendorOptions
-from hami_plugins.vendors.volcano import PERCENTAGE, SPEC
+from hami_plugins.vendors.volcano import PERCENTAGE, SPEC, without_number
 from hami_plugins.wire import objects
 from hami_plugins.wire.admission_review import Allowed, Denied
 from hami_plugins.wire.fields import Json
-from volcano_vgpu.core.allocator.marks import lacks_number, mark
-from volcano_vgpu.core.allocator.mode import AllocatorMode
 from volcano_vgpu.core.allocator.names import MARKER_KEY
+from volcano_vgpu.core.allocator.product import product_of
 
 NUMBER, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
 PERCENT = "volcano.sh/vgpu-memory-percentage"
@@ -35,7 +35,7 @@ def a_pod(*limits: dict[str, str], scheduler: str = "volcano", init: tuple[dict[
 
 def marked(raw: dict[str, Any], spec: Any = SPEC) -> list[Json]:
     before = copy.deepcopy(raw)
-    answer = mark(raw, spec, Rules(), ("volcano",), AllocatorMode.EXTENDER)
+    answer = mark(raw, product_of(spec, Rules()))
     assert raw == before
     assert isinstance(answer, Allowed)
     return list(answer.operations)
@@ -101,7 +101,7 @@ def test_marking_twice_changes_nothing() -> None:
     ],
 )
 def test_what_can_never_be_is_refused_with_the_reason(limits: dict[str, str], why: str) -> None:
-    answer = mark(a_pod(limits), SPEC, Rules(), ("volcano",), AllocatorMode.EXTENDER)
+    answer = mark(a_pod(limits), product_of(SPEC, Rules()))
     assert isinstance(answer, Denied)
     assert answer.code == 400
     assert why in answer.reason
@@ -110,18 +110,18 @@ def test_what_can_never_be_is_refused_with_the_reason(limits: dict[str, str], wh
 
 def test_a_pod_that_admission_denies_is_denied_with_its_status() -> None:
     raw = a_pod(init=({NUMBER: "1"},))
-    answer = mark(raw, SPEC, Rules(), ("volcano",), AllocatorMode.EXTENDER)
+    answer = mark(raw, product_of(SPEC, Rules()))
     assert answer == Denied("admission denied: pod has no containers", 403)
 
 
 def test_a_pod_that_cannot_be_read_is_refused_with_the_place() -> None:
-    answer = mark(a_pod({NUMBER: "many"}), SPEC, Rules(), ("volcano",), AllocatorMode.EXTENDER)
+    answer = mark(a_pod({NUMBER: "many"}), product_of(SPEC, Rules()))
     assert isinstance(answer, Denied)
     assert answer.code == 422
     assert "spec.containers[0].resources.limits[volcano.sh/vgpu-number]" in answer.reason
 
 
 def test_cores_alone_get_nothing_from_a_kubelet_memory_alone_is_one_card_to_volcano() -> None:
-    assert lacks_number(SPEC, objects.pod(a_pod({CORES: "20"}))) == "c0"
-    assert lacks_number(SPEC, objects.pod(a_pod({MEMORY: "20", CORES: "20"}))) == ""
-    assert lacks_number(SPEC, objects.pod(a_pod({NUMBER: "1", CORES: "20"}))) == ""
+    assert without_number(SPEC, objects.pod(a_pod({CORES: "20"}))) == "c0"
+    assert without_number(SPEC, objects.pod(a_pod({MEMORY: "20", CORES: "20"}))) == ""
+    assert without_number(SPEC, objects.pod(a_pod({NUMBER: "1", CORES: "20"}))) == ""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from hami_plugins.allocations.remedies import remedy
 from hami_plugins.engine.shortfall import CardShortage, NodeShortage
 from hami_plugins.model.verdicts import Reason
 from hami_plugins.vendors.volcano import SPEC
 from tests.builders import a_node, a_request
-from volcano_vgpu.core.allocator.remedies import remedy
 
 NODE = a_node("n1")
 OF_CARDS = CardShortage(
@@ -21,8 +21,7 @@ OF_CARDS = CardShortage(
 )
 
 
-def test_a_remedy_is_for_the_cards_of_a_known_node_alone() -> None:
+def test_a_remedy_is_for_the_cards_of_a_node_alone() -> None:
     of_the_node = NodeShortage(words="node(s) had an untolerated taint", nodes=1, examples=(NODE.name,))
     assert remedy(OF_CARDS, NODE, SPEC) == "ask for fewer volcano.sh/vgpu-number"
-    assert remedy(OF_CARDS, None, SPEC) == ""
     assert remedy(of_the_node, NODE, SPEC) == ""

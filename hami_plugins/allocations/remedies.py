@@ -5,16 +5,15 @@ A clause depends on the kind of the refusal alone, so that events, and the count
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from hami_plugins.allocations.product import word_of
 from hami_plugins.engine.shortfall import CardShortage, NodeShortage
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.requests import Absolute
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.model.verdicts import Reason
-
-UNREGISTERED: Final = "run the node agent there"
 
 _TOO_LARGE: Final = "ask for less {memory}, no card here has that much"
 _ANNOTATION: Final = "change or remove that annotation of the pod"
@@ -34,14 +33,29 @@ _REMEDIES: Final[Mapping[Reason, str]] = {
 }
 
 
-def remedy(reason: CardShortage | NodeShortage, entry: NodeEntry | None, spec: VendorSpec) -> str:
-    """What to do about cards of a node that are short; empty where nothing is known to help."""
-    if entry is None or not isinstance(reason, CardShortage):
+def remedy(reason: CardShortage | NodeShortage, entry: NodeEntry, spec: VendorSpec) -> str:
+    """What to do about devices of a node that are short; empty where nothing is known to help."""
+    if not isinstance(reason, CardShortage):
         return ""
+    if reason.blocked is not None and not reason.blocked.members:
+        return "request one of these"
+    own = spec.allocation.remedy
+    if own is not None and (found := own(reason.reason, reason.request)):
+        return found
     large = reason.reason is Reason.MEMORY and _no_card_has_as_much(reason, entry)
     names = spec.resources
     words = _TOO_LARGE if large else _REMEDIES.get(reason.reason, "")
     return words.format(memory=names.memory, cores=names.cores, count=names.count)
+
+
+def without_devices(spec: VendorSpec, problems: Sequence[str]) -> str:
+    """That a node offers none of a vendor's devices, what is wrong with it, and what to do about that."""
+    names, noun = spec.keys, f"{spec.noun}s"
+    if names.register:
+        what, why = f"no {noun} registered", f"{names.register} is missing or empty"
+    else:
+        what, why = f"the node offers no {word_of(spec)} {noun}", f"its capacity has no {spec.resources.count}"
+    return f"{what} ({'; '.join(problems or [why])}); {spec.allocation.remedy_without}"
 
 
 def _no_card_has_as_much(reason: CardShortage, entry: NodeEntry) -> bool:

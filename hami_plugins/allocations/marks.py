@@ -1,0 +1,71 @@
+"""What the webhook on new pods does: it marks those that need an allocation, and writes down what their words mean.
+
+A pod is marked where a scheduler places it that asks the allocator: one of Volcano's, or that of HAMi's pods (HAMi
+2.10.0 ``pkg/scheduler/webhook.go``). Pods of other schedulers are left alone, but for vendors whose devices every
+scheduler's pods are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hami_plugins.allocations.product import Product
+from hami_plugins.engine.intake import PodInfo, take_in
+from hami_plugins.engine.registry import Registry
+from hami_plugins.errors import WireError
+from hami_plugins.model.pods import Container, Pod
+from hami_plugins.model.vendor import AdmissionChange
+from hami_plugins.wire import admission, pods
+from hami_plugins.wire.admission_review import Allowed, Answer, Denied
+from hami_plugins.wire.fields import Json
+
+SCHEDULER_NAME: Final = "schedulerName"
+_UNREADABLE: Final = 422
+_SENSELESS: Final = 400
+
+
+def mark(raw: Json, product: Product) -> Answer:
+    """The answer to the creation of a pod. A request that could never be allocated anywhere is refused at once."""
+    try:
+        pod = pods.pod(raw)
+        vendors = product.vendors_for(pod.scheduler)
+        if not any(_asks(each, vendors) for each in pod.containers):
+            return Allowed()
+        written = admission.applied(raw, _written(pod, vendors))
+        intake = take_in(pods.pod(written), vendors, product.rules)
+        if intake.refusal:
+            return Denied(intake.refusal, _SENSELESS if intake.admission.allowed else intake.admission.code)
+        if not intake.demand.devices.wants_devices:
+            return Allowed()
+        marked = admission.applied(written, _changes(intake, product))
+    except WireError as error:
+        return Denied(str(error), _UNREADABLE)
+    if wrong := _wrong(intake, vendors):
+        return Denied(wrong, _SENSELESS)
+    return Allowed(admission.patch(raw, marked))
+
+
+def _asks(container: Container, vendors: Registry) -> bool:
+    """Whether a container names any amount of a resource of these vendors other than none."""
+    amounts = (*container.limits.items(), *container.requests.items())
+    return any(amount.nano and vendors.owner_of(name) is not None for name, amount in amounts)
+
+
+def _written(pod: Pod, vendors: Registry) -> Iterator[tuple[int | None, AdmissionChange]]:
+    """What vendors add to containers that do not say it themselves."""
+    for spec in vendors:
+        if (complete := spec.allocation.complete) is not None:
+            for at, container in enumerate(pod.containers):
+                yield from ((at, change) for change in complete(spec, container))
+
+
+def _changes(intake: PodInfo, product: Product) -> Iterator[tuple[int | None, AdmissionChange]]:
+    yield from (each for each in intake.admission.changes if product.takes_over or each.change.kind != SCHEDULER_NAME)
+    yield None, AdmissionChange("annotation", *product.marker)
+
+
+def _wrong(intake: PodInfo, vendors: Registry) -> str:
+    """What is wrong with the pod's annotations, for the vendors whose devices it asks for."""
+    rules = (vendors[name].allocation for name in intake.demand.devices.vendors)
+    return next(filter(None, (each.wrong(intake.pod.annotations) for each in rules if each.wrong is not None)), "")
