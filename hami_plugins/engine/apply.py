@@ -26,6 +26,7 @@ def record_with(pod: Pod, allocations: tuple[ContainerAllocation, ...]) -> PodRe
         name=pod.name,
         uid=pod.uid,
         allocations=allocations,
+        containers=tuple(container.name for container in pod.containers),
         requests=pod.constraints.requests,
         queue=pod.annotations.get(QUEUE_KEY, ""),
         group=pod.annotations.get(GROUP_KEY, ""),

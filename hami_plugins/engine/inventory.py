@@ -210,6 +210,7 @@ class RecordReader:
             if spec.records.foreign_allocations is not None
         ]
         self._labels: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
+        self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def record(self, pod: Pod) -> tuple[PodRecord, tuple[Problem, ...]]:
         """What a pod on a node holds. An unreadable list is a problem and holds nothing; other lists still count.
@@ -238,6 +239,7 @@ class RecordReader:
             for at, allocation in enumerate(allocated):
                 merged[at].extend(allocation.shares)
         unlocated.extend(self._elsewhere(pod, merged, problems))
+        names = tuple(container.name for container in pod.containers)
         record = PodRecord(
             namespace=pod.namespace,
             name=pod.name,
@@ -246,6 +248,7 @@ class RecordReader:
                 ContainerAllocation(container.kind, tuple(shares))
                 for container, shares in zip(pod.containers, merged, strict=True)
             ),
+            containers=self._names.setdefault(names, names),
             requests=pod.constraints.requests,
             init_finished=pod.init_finished,
             terminating=pod.terminating,

@@ -183,15 +183,16 @@ class Unlocated(NamedTuple):
 class PodRecord:
     """A pod that occupies a node: its allocations by container, and its plain requests in nano units.
 
-    ``init_finished`` says that init containers no longer count; ``strangers`` are allocations that name devices the
-    node does not have: they are kept and shown, never freed. ``unlocated`` is what becomes allocations once the node is
-    known.
+    ``containers`` are the names of the containers, where they are known. ``init_finished`` says that init containers no
+    longer count; ``strangers`` are allocations that name devices the node does not have: they are kept and shown, never
+    freed. ``unlocated`` is what becomes allocations once the node is known.
     """
 
     namespace: str
     name: str
     uid: PodUid
     allocations: tuple[ContainerAllocation, ...] = ()
+    containers: tuple[str, ...] = ()
     requests: tuple[tuple[str, int], ...] = ()
     init_finished: bool = False
     terminating: bool = False

@@ -10,8 +10,8 @@ from typing import Final
 from hami_plugins.explain import Explanation, RunningExplanation
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.units import DeviceId
+from hami_plugins.occupancy.devices import SegmentUnit
 from hami_plugins.output.page.bars import amount_words
-from hami_plugins.output.page.occupancy import SegmentUnit
 from hami_plugins.output.rows import Table, TableRow, TextLine
 from hami_plugins.wire import usage
 from hami_plugins.wire.usage import CardUsage, ContainerUsage, NodeUsage, ReadStatus, UsageDoubt

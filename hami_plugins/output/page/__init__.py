@@ -1,13 +1,8 @@
-"""The plan as one self-contained HTML page."""
+"""A plan, or the devices of a cluster, as one self-contained HTML page."""
 
-from hami_plugins.output.page.plan import (
-    Heading,
-    PlanRemark,
-    ReasonLine,
-    RefusalPanel,
-    answered,
-    render,
-)
+from hami_plugins.output.page.cluster import Heading, PlanRemark, ReasonLine, RefusalPanel
+from hami_plugins.output.page.nodes import report_page
+from hami_plugins.output.page.plan import answered, render
 
 __all__ = [
     "Heading",
@@ -16,4 +11,5 @@ __all__ = [
     "RefusalPanel",
     "answered",
     "render",
+    "report_page",
 ]

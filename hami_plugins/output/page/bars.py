@@ -8,8 +8,9 @@ from itertools import groupby
 from typing import Final
 
 from hami_plugins.model.units import DeviceId
+from hami_plugins.occupancy.devices import DeviceOccupancy, NodeUse, Segment, SegmentKind, SegmentUnit
+from hami_plugins.occupancy.totals import shape_of
 from hami_plugins.output.page.link_drawings import Picture, picture
-from hami_plugins.output.page.occupancy import DeviceOccupancy, NodeUse, Segment, SegmentKind, SegmentUnit, shape_of
 from hami_plugins.plan.slices import model_words, runs
 
 STYLE: Final[Mapping[SegmentKind, str]] = {
@@ -102,7 +103,7 @@ class Panels:
         return NodePanel(
             at=at,
             name=use.name,
-            badges=tuple(_badges(use)),
+            badges=tuple(badges(use)),
             meta=" · ".join([shape, *counts]),
             flags=_flags(use),
             search=f"{use.name} {shape}",
@@ -114,7 +115,7 @@ class Panels:
         """The bar of one card."""
         device = use.device
         has_meter = use.unit is SegmentUnit.MEMORY and device.cores > 0
-        rest = _rest(use)
+        rest = rest_words(use)
         slots = f"{use.usage.slots} of {device.slots} slots"
         name = f"{use.noun.capitalize()} {device.index}"
         return CardBar(
@@ -223,7 +224,7 @@ def _held_words(segment: Segment, use: DeviceOccupancy) -> str:
     return f"{segment.pod} ({state})\n" + ", ".join(amounts)
 
 
-def _rest(use: DeviceOccupancy) -> str:
+def rest_words(use: DeviceOccupancy) -> str:
     """What is left of a card, in the few words beside its bar."""
     if use.overbooked:
         over = sum(segment.amount for segment in use.segments) - use.total
@@ -239,7 +240,8 @@ def _rest(use: DeviceOccupancy) -> str:
     return "full"
 
 
-def _badges(use: NodeUse) -> Iterable[Badge]:
+def badges(use: NodeUse) -> Iterable[Badge]:
+    """What is special about a node."""
     facts = use.entry.facts
     if facts.unschedulable:
         yield Badge("bad", "cordoned")
@@ -249,9 +251,8 @@ def _badges(use: NodeUse) -> Iterable[Badge]:
         yield Badge("bad", f"unhealthy {noun}")
     if any(card.overbooked for card in use.cards):
         yield Badge("bad", "overbooked")
-    for taint in facts.taints:
-        if taint.effect != "PreferNoSchedule":
-            yield Badge("warn", f"taint {taint.key}{f'={taint.value}' if taint.value else ''}")
+    for taint in use.taints:
+        yield Badge("warn", f"taint {taint.key}{f'={taint.value}' if taint.value else ''}")
 
 
 def _flags(use: NodeUse) -> str:

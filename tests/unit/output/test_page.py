@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from hami_plugins.inputs import manifests, workloads
 from hami_plugins.model.nodes import NodeShape, NodeState, Problem, Taint
+from hami_plugins.occupancy.devices import SegmentUnit
 from hami_plugins.output import page
 from hami_plugins.output.page.bars import amount_words
-from hami_plugins.output.page.occupancy import SegmentUnit
 from hami_plugins.plan import Plan
 from tests.builders import a_device, a_node, a_record, a_share, a_snapshot, allocated
 from tests.unit.plan.plans import REGISTRY, a_plan, answers_of, asking, cordoned, holding

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hami_plugins.model.devices import Device, Instance, SlicePlacement
-from hami_plugins.output.page.occupancy import (
-    DeviceOccupancy,
-    NodeUse,
-    Occupancy,
-    SegmentKind,
-    SegmentUnit,
-    fleet_use,
-    shape_of,
-)
+from hami_plugins.occupancy.devices import DeviceOccupancy, NodeUse, Occupancy, SegmentKind, SegmentUnit
+from hami_plugins.occupancy.totals import fleet_use, shape_of
 from hami_plugins.plan import Plan
 from tests.builders import a_device, a_node, a_record, a_share, allocated
 from tests.unit.plan.plans import REGISTRY, a_plan, asking, cordoned, holding
@@ -68,6 +63,13 @@ def test_what_is_left_on_a_cordoned_node_is_unavailable() -> None:
     assert node.cordoned
     assert parts(node.cards[0]) == [(SegmentKind.HELD, 1024), (SegmentKind.UNAVAILABLE, 15_360)]
     assert node.cards[0].note == "node cordoned"
+
+
+def test_what_is_left_on_a_node_that_is_not_ready_is_unavailable() -> None:
+    entry = a_node()
+    card = only_card(a_plan(on=[replace(entry, facts=replace(entry.facts, ready=False))]))
+    assert parts(card) == [(SegmentKind.UNAVAILABLE, 16_384)]
+    assert card.note == "node not ready"
 
 
 def test_memory_behind_the_last_slot_is_stranded() -> None:

@@ -1,4 +1,4 @@
-"""Every card of a plan's cluster as parts: who holds what, what is free, and which free part no pod can use.
+"""Every card of a cluster as parts: who holds what, what is free, and which free part no pod can use.
 
 The parts of a card add up to its capacity, in the first of memory, cores and slots that the card has.
 """
@@ -10,17 +10,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
-from hami_plugins.engine.fit import Fitter
 from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.usage import HeldDevice, held_by
 from hami_plugins.explain.drawings import Drawing, drawings
 from hami_plugins.model.devices import Device, DeviceUsage, Instance
-from hami_plugins.model.nodes import NodeEntry, NodeShape
+from hami_plugins.model.nodes import NodeEntry, Taint
 from hami_plugins.model.pods import PodRecord
-from hami_plugins.model.units import DeviceId, VendorName
-from hami_plugins.model.vendor import Candidate, ContainerRequest
+from hami_plugins.model.units import DeviceId
+from hami_plugins.occupancy.stranded import StrandedRule, planned_requests
 from hami_plugins.plan import Plan
-from hami_plugins.plan.slices import model_words, partition_words
+from hami_plugins.plan.slices import partition_words
 
 
 class SegmentKind(StrEnum):
@@ -102,21 +101,22 @@ class NodeUse:
         """Whether the node takes no new pods."""
         return self.entry.facts.unschedulable
 
-
-def noun_of(nodes: Iterable[NodeUse]) -> str:
-    """What the cards of these nodes are called, if all have one word."""
-    nouns = {card.noun for use in nodes for card in use.cards}
-    return nouns.pop() if len(nouns) == 1 else "card"
+    @property
+    def taints(self) -> tuple[Taint, ...]:
+        """The taints that keep pods away which do not tolerate them."""
+        return tuple(each for each in self.entry.facts.taints if each.effect != "PreferNoSchedule")
 
 
 class Occupancy:
-    """The nodes of a plan after it, each looked at when it is asked for; equal cards are judged once."""
+    """The nodes of a plan after it, looked at when they are asked for; equal cards are judged once.
+
+    A plan without pods shows the cluster as it is.
+    """
 
     def __init__(self, plan: Plan, registry: Registry) -> None:
         self._plan = plan
         self._registry = registry
-        self._fitters = _fitters(plan, registry)
-        self._notes: dict[tuple[Device, DeviceUsage], str] = {}
+        self._stranded = StrandedRule(registry, planned_requests(plan))
 
     @cached_property
     def nodes(self) -> tuple[NodeUse, ...]:
@@ -155,7 +155,7 @@ class Occupancy:
             for record, held in sorted(holders, key=_place_on_card)
         ]
         left = max(total - sum(segment.amount for segment in taken), 0)
-        part, note = self._rest(entry, device, usage, left=left)
+        part, note = self._rest(entry, at, left=left)
         rest = (Segment(part=part, amount=left),) if left else ()
         return DeviceOccupancy(
             id=entry.ids[at],
@@ -168,50 +168,21 @@ class Occupancy:
             noun=self._registry.noun((device.vendor,)),
         )
 
-    def _rest(self, entry: NodeEntry, device: Device, usage: DeviceUsage, *, left: int) -> tuple[SegmentKind, str]:
+    def _rest(self, entry: NodeEntry, at: int, *, left: int) -> tuple[SegmentKind, str]:
         """The kind of a free part, and why it cannot be used."""
+        device = entry.state.shape.devices[at]
         if not device.healthy:
             return SegmentKind.UNAVAILABLE, "unhealthy"
         if device.cordoned:
             return SegmentKind.UNAVAILABLE, f"{self._registry.noun((device.vendor,))} cordoned"
         if entry.facts.unschedulable:
             return SegmentKind.UNAVAILABLE, "node cordoned"
+        if not entry.facts.ready:
+            return SegmentKind.UNAVAILABLE, "node not ready"
         if not left:
             return SegmentKind.FREE, ""
-        note = self._notes.get((device, usage))
-        if note is None:
-            note = self._notes[device, usage] = self._why_stranded(device, usage, entry.state.shape)
+        note = self._stranded.why(entry.state, at)
         return (SegmentKind.STRANDED, note) if note else (SegmentKind.FREE, "")
-
-    def _why_stranded(self, device: Device, usage: DeviceUsage, shape: NodeShape) -> str:
-        """Why no pod can use what is left of a used card; empty when one can."""
-        if not usage.slots:
-            return ""
-        if usage.slots >= device.slots:
-            return "its only slot is taken" if device.slots == 1 else f"all {device.slots} slots are taken"
-        if device.cores and usage.cores >= device.cores:
-            return f"all {device.cores} cores are promised"
-        fitters = self._fitters.get(device.vendor, ())
-        candidate = Candidate(0, device, usage)
-        for fitter in fitters:
-            ask = ContainerRequest(fitter.request, fitter.policy, shape, (), fitter.spec.fitting.cores_of)
-            if all(check(candidate, ask) is None for check in fitter.room):
-                return ""
-        return "too little for any planned pod" if fitters else ""
-
-
-def _fitters(plan: Plan, registry: Registry) -> Mapping[VendorName, Sequence[Fitter]]:
-    """The distinct requests of the plan, by vendor."""
-    wanted = dict.fromkeys(
-        (request, pod.intake.policy)
-        for pod in plan.pods
-        for container in pod.intake.demand.devices.containers
-        for request in container.requests
-    )
-    found: dict[VendorName, list[Fitter]] = {}
-    for request, policy in wanted:
-        found.setdefault(request.vendor, []).append(Fitter.of(registry[request.vendor], request, policy))
-    return found
 
 
 def _holders(records: Iterable[PodRecord]) -> Mapping[DeviceId, Sequence[tuple[PodRecord, HeldDevice]]]:
@@ -234,45 +205,3 @@ def _measure(device: Device) -> tuple[SegmentUnit, int, Callable[[HeldDevice], i
     if device.cores:
         return SegmentUnit.CORES, device.cores, lambda held: held.cores
     return SegmentUnit.SLOTS, device.slots, lambda held: held.slots
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FleetUse:
-    """All cards of one model together, in the unit of the model."""
-
-    model: str
-    vendor: VendorName
-    unit: SegmentUnit
-    cards: int
-    total: int
-    amounts: Mapping[SegmentKind, int]
-
-
-def fleet_use(nodes: Iterable[NodeUse]) -> tuple[FleetUse, ...]:
-    """The cards of all nodes by model, the most capacity first within a unit."""
-    cards: dict[tuple[VendorName, str, SegmentUnit], list[DeviceOccupancy]] = {}
-    for node in nodes:
-        for card in node.cards:
-            cards.setdefault((card.device.vendor, model_words(card.device), card.unit), []).append(card)
-    found = [
-        FleetUse(
-            model=model,
-            vendor=vendor,
-            unit=unit,
-            cards=len(each),
-            total=sum(card.total for card in each),
-            amounts={part: sum(card.amount(part) for card in each) for part in SegmentKind},
-        )
-        for (vendor, model, unit), each in cards.items()
-    ]
-    return tuple(sorted(found, key=lambda use: (use.unit is not SegmentUnit.MEMORY, -use.total, use.vendor, use.model)))
-
-
-def shape_of(entry: NodeEntry) -> tuple[tuple[int, str], ...]:
-    """How many cards of what a node has; nodes of equal shapes are shown together."""
-    counts: dict[str, int] = {}
-    for device in entry.state.shape.devices:
-        model = model_words(device)
-        words = model if device.mode in ("", "hami-core") else f"{model} ({device.mode})"
-        counts[words] = counts.get(words, 0) + 1
-    return tuple((count, words) for words, count in counts.items())

@@ -1,0 +1,1 @@
+"""Who holds what of every device, what is free, and what no request can get. Pure."""

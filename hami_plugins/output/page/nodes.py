@@ -1,0 +1,46 @@
+"""The devices of a cluster as one HTML page that needs nothing else: every node, every card as a bar of parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from hami_plugins.occupancy.report import ClusterReport
+from hami_plugins.occupancy.totals import noun_of
+from hami_plugins.output.page import frame
+from hami_plugins.output.page.bars import Panels
+from hami_plugins.output.page.cluster import (
+    MOST_ROWS,
+    ClusterPage,
+    Heading,
+    PlanRemark,
+    RefusalPanel,
+    bare_words,
+    fleet_rows,
+    further,
+    groups_of,
+    usage_tiles,
+)
+
+WAITING: Final = "What waits, and why"
+
+
+def report_page(report: ClusterReport, heading: Heading, *, waiting: Sequence[RefusalPanel] = ()) -> str:
+    """The page of a report. ``waiting`` are pods without a place, which are shown first."""
+    groups = groups_of(report.nodes, Panels())
+    page = ClusterPage(
+        title=heading.title,
+        subtitle=heading.words,
+        warnings=tuple(gap.message for gap in report.gaps),
+        tiles=tuple(usage_tiles(report.nodes)),
+        refusals=tuple(waiting),
+        refusals_title=WAITING,
+        fleet=tuple(fleet_rows(report.totals)),
+        groups=groups,
+        noun=noun_of(report.nodes),
+        bare=bare_words(report.bare, more=bool(groups)),
+        remarks=tuple(PlanRemark(each.place, each.what) for each in report.problems[:MOST_ROWS]),
+        remarks_more=further(len(report.problems), "remarks"),
+        wired=any(use.drawings for use in report.nodes),
+    )
+    return frame.rendered(page, "page.html.j2", scripts=["page.js"])
