@@ -14,7 +14,7 @@ from pydantic import ConfigDict, TypeAdapter
 from hami_plugins import output
 from hami_plugins.allocator.audit import AuditDocument
 from hami_plugins.cli.kit.allocator import NeuronConfCheckDocument, VolcanoConfCheckDocument
-from hami_plugins.output import findings, schema
+from hami_plugins.output import findings, node_schema, schema
 from hami_plugins.wire.usage import NodeUsageDocument
 from koordinator_adapter.commands.migrate import MigrationDocument
 from koordinator_adapter.core.doctor.diagnosis import DiagnosisDocument
@@ -34,6 +34,7 @@ ADAPTER: Final[TypeAdapter[Any]] = TypeAdapter(
     | schema.FleetListDocument
     | schema.SettingListDocument
     | schema.WrittenDocument
+    | node_schema.NodesDocument
     | NodeUsageDocument
     | findings.VetDocument
     | findings.RulesDocument

@@ -9,7 +9,7 @@ from hami_plugins.cli.kit import options
 from hami_plugins.cli.kit.option_group import taking
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.cli.kit.plugins import CONTEXT, Commands
-from hami_plugins.cli.option_groups import ExplainOptions, PlanOptions, SandboxOptions, VetOptions
+from hami_plugins.cli.option_groups import ExplainOptions, NodesOptions, PlanOptions, SandboxOptions, VetOptions
 
 app = typer.Typer(
     name="hami-plugins",
@@ -77,6 +77,28 @@ def plan(order: PlanOptions) -> None:
 
     present(*(order.files or ()), *(order.snapshot or ()), *(order.usage or ()), order.settings)
     from hami_plugins.cli.plan import run
+
+    raise typer.Exit(run(order))
+
+
+@app.command()
+@taking(NodesOptions)
+def nodes(order: NodesOptions) -> None:
+    """Show every device of a cluster: who holds what of it, what is free, and which free part no request can get.
+
+    Room is stranded where a device in use refuses even the smallest request: all its slots are taken, all its cores are
+    promised, or no partition fits. Room on unhealthy or cordoned devices and nodes is unavailable. The cluster is a
+    dump (--snapshot), a declared fleet (--fleet), or else the one that kubeconfig names. Exit code 1 if a part of the
+    cluster could not be read.
+
+    Example: hami-plugins nodes --watch
+
+    Example: kubectl get nodes,pods -A -o json | hami-plugins nodes --snapshot - 'gpu-*' --free
+    """
+    from hami_plugins.cli.kit.inputs import present
+
+    present(*(order.snapshot or ()), order.settings)
+    from hami_plugins.cli.nodes import run
 
     raise typer.Exit(run(order))
 

@@ -7,7 +7,7 @@ import typer
 from hami_plugins.cli import completion
 from hami_plugins.cli.kit import options
 from hami_plugins.cli.kit.option_group import OptionGroup
-from hami_plugins.cli.kit.options import Form, VetForm
+from hami_plugins.cli.kit.options import Form, TableForm, VetForm
 
 
 class PlanOptions(OptionGroup):
@@ -93,6 +93,43 @@ class ExplainOptions(OptionGroup):
     kubeconfig: options.Kubeconfig = None
     settings: options.Settings = None
     usage: options.Usage = None
+    strict: options.Strict = False
+
+
+class NodesOptions(OptionGroup):
+    """The options of ``nodes``. Without names it shows all nodes that have devices."""
+
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NODE", help="Names of nodes, or patterns such as 'gpu-*'. Default: all nodes."),
+    ] = None
+    vendors: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--vendor",
+            metavar="NAME",
+            help="Only devices of this vendor (`vendors` lists them). Repeatable.",
+            autocompletion=completion.vendors,
+        ),
+    ] = None
+    free: Annotated[bool, typer.Option("--free", help="Only devices with free room.")] = False
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", "-w", help="Print again after every change, until Ctrl-C; for live clusters."),
+    ] = False
+    html: Annotated[
+        str | None, typer.Option("--html", metavar="FILE", help="Also write the devices as one self-contained page.")
+    ] = None
+    form: Annotated[
+        TableForm,
+        typer.Option("--output", "-o", help="How to print the answer; wide adds ids, NUMA nodes and containers."),
+    ] = TableForm.TABLE
+    snapshot: options.Snapshot = None
+    fleet: options.Fleet = None
+    no_headers: options.NoHeaders = False
+    context: options.Context = None
+    kubeconfig: options.Kubeconfig = None
+    settings: options.Settings = None
     strict: options.Strict = False
 
 

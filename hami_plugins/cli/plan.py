@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from hami_plugins.explain.drawings import Drawing
     from hami_plugins.inputs.workloads import Submission
     from hami_plugins.model.cluster import ClusterSnapshot
+    from hami_plugins.model.nodes import Problem
+    from hami_plugins.output.page import Heading
     from hami_plugins.output.rows import Table, TextLine
     from hami_plugins.plan import Plan, PlanUnit
     from hami_plugins.plan.completeness import Gap
@@ -48,10 +50,7 @@ def run(order: PlanOptions) -> int:
         raise ManifestError("nothing to plan; give manifests with -f FILE, a folder, or - for stdin")
     if order.usage and order.html is None:
         raise ManifestError("--usage is shown on the page; also give --html FILE")
-    if order.html is not None and not Path(order.html).absolute().parent.is_dir():
-        raise ManifestError(
-            f"--html {order.html}: folder {Path(order.html).absolute().parent} does not exist; create it first"
-        )
+    check_page(order.html)
     if files.count(inputs.STDIN) + source.snapshots.count(inputs.STDIN) > 1:
         raise ManifestError("stdin can be read once: only one of -f and --snapshot may be -")
     settings = inputs.settings_of(order.settings)
@@ -73,6 +72,12 @@ def run(order: PlanOptions) -> int:
         inputs.without_gaps(found.gaps, source)
     _answer(order, source, found, submitted, planner)
     return Exit.FINE if found.complete and not submitted.skipped else Exit.FINDINGS
+
+
+def check_page(path: str | None) -> None:
+    """Raises ``ManifestError`` for a page in a folder that does not exist."""
+    if path is not None and not Path(path).absolute().parent.is_dir():
+        raise ManifestError(f"--html {path}: folder {Path(path).absolute().parent} does not exist; create it first")
 
 
 def _planned(planner: Planner, snapshot: ClusterSnapshot, units: tuple[PlanUnit, ...], now_ns: int) -> Plan:
@@ -135,11 +140,11 @@ def tell(found: Plan, answers: Answers, submitted: Submission | None = None) -> 
     output.line(last.words, last.tone)
 
 
-def print_table(table: Table, *, headers: bool = True) -> None:
+def print_table(table: Table, *, headers: bool = True, most: int = MOST_ROWS, what: str = "pods") -> None:
     """The first rows of a table; the others are counted."""
-    output.table(replace(table, rows=table.rows[:MOST_ROWS]), headers=headers)
-    if len(table.rows) > MOST_ROWS:
-        output.line(f"and {counted(len(table.rows) - MOST_ROWS, 'more row')}; -o json has all pods", "dim")
+    output.table(replace(table, rows=table.rows[:most]), headers=headers)
+    if len(table.rows) > most:
+        output.line(f"and {counted(len(table.rows) - most, 'more row')}; -o json has all {what}", "dim")
 
 
 def print_line(line: TextLine) -> None:
@@ -180,11 +185,16 @@ def write_page(
     """The plan as a page in a file. ``usage`` are files that say what containers use."""
     from hami_plugins.output import page
 
-    made_at = datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
-    heading = page.Heading(title=title, source=source, made_at=made_at)
     usages = inputs.usages(usage) if usage else None
-    text = page.answered(answers, heading, submitted=submitted, usages=usages)
+    text = page.answered(answers, heading(title, source), submitted=submitted, usages=usages)
     Path(path).write_text(text, encoding="utf-8")
+
+
+def heading(title: str, source: str) -> Heading:
+    """The heading of a page that is made now."""
+    from hami_plugins.output.page import Heading
+
+    return Heading(title=title, source=source, made_at=datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC"))
 
 
 def _tell_what_was_left_out(found: Plan, submitted: Submission) -> None:
@@ -194,7 +204,11 @@ def _tell_what_was_left_out(found: Plan, submitted: Submission) -> None:
             continue
         place = f"{each.document.source} line {each.document.line}"
         output.remark(f"{place}: {each.kind} {each.name} is left out: {each.why}")
-    problems = found.before.problems
+    tell_problems(found.before.problems)
+
+
+def tell_problems(problems: Sequence[Problem]) -> None:
+    """The first unreadable things of a cluster, on stderr."""
     for problem in problems[:MOST_PROBLEMS]:
         output.remark(f"{problem.place}: {problem.what}")
     if len(problems) > MOST_PROBLEMS:

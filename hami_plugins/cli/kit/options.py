@@ -19,6 +19,15 @@ class Form(StrEnum):
     YAML = "yaml"
 
 
+class TableForm(StrEnum):
+    """How an answer with many columns is printed."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+
+
 class ReportForm(StrEnum):
     """How a report next to the answer is printed."""
 

@@ -33,7 +33,7 @@ def workplace() -> Iterator[Path]:
 
     Raises ``DemoError`` where no unix sockets can be made in it.
     """
-    with _quiet(), tempfile.TemporaryDirectory(prefix="hami-") as name:
+    with quiet(), tempfile.TemporaryDirectory(prefix="hami-") as name:
         root = Path(name)
         _check_sockets(root)
         yield root
@@ -65,7 +65,7 @@ def direct() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """What the embedded cluster logs is not part of the story."""
     before = structlog.get_config() if structlog.is_configured() else None
     silence = logging.NullHandler()

@@ -34,6 +34,10 @@ CASES: Final = {
     "explain.txt": ("explain", "pods", "-A", "--snapshot", "cluster.yaml"),
     "explain.json": ("explain", "pod", "lab/waits", "--snapshot", "cluster.yaml", "-o", "json"),
     "explain-running.txt": ("explain", "pod", "lab/runs", "lab/lost", "--snapshot", "cluster.yaml"),
+    "nodes.txt": ("nodes", "--snapshot", "nodes-cluster.yaml"),
+    "nodes-wide.txt": ("nodes", "--snapshot", "nodes-cluster.yaml", "-o", "wide"),
+    "nodes.json": ("nodes", "--snapshot", "nodes-cluster.yaml", "mig", "-o", "json"),
+    "nodes-neuron.txt": ("nodes", "--snapshot", "neuron-cluster.yaml"),
     "vendors.txt": ("vendors",),
     "vendors-nvidia.txt": ("vendors", "nvidia"),
 }

@@ -24,6 +24,7 @@ OPTIONS = {
 }
 BUILT_IN = [
     "plan",
+    "nodes",
     "vet",
     "explain",
     "snapshot",
