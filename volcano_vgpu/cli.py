@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.cli.kit import options
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.cli.kit.plugins import command_group
 from hami_plugins.cli.kit.server_commands import trust_command
-from volcano_vgpu.core.allocator.mode import AllocatorMode
 
 if TYPE_CHECKING:
     from volcano_vgpu.commands.allocator import VgpuAllocatorInputs

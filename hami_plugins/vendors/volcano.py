@@ -77,6 +77,9 @@ PERCENTAGE: Final = "percentage"
 ALLOCATOR_MARK: Final = "hami-plugins.io/volcano-vgpu-allocator"
 """Of ours, on pods whose cards the allocator assigns: its mode (see ``volcano_releases.DeviceAssigner``)."""
 
+TOUCHED_KEY: Final = "volcano.sh/vgpu-touched"
+"""Of ours, on nodes: when and why the node was last written only to make the scheduler look at it again."""
+
 NODE_KEY: Final = "volcano.sh/vgpu-node"
 TIME_KEY: Final = "volcano.sh/vgpu-time"
 PHASE_KEY: Final = "volcano.sh/bind-phase"

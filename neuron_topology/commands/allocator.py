@@ -55,7 +55,7 @@ def print_conf(inputs: NeuronAllocatorInputs, *, form: Form) -> int:
     url = settings.plain_url(EXTENDER_PATH)
     extender = {
         "name": volcano_configuration.EXTENDER,
-        "arguments": volcano_configuration.extender_arguments(url, SPEC.resources),
+        "arguments": volcano_configuration.extender_arguments(url, (SPEC.resources,)),
     }
     document = volcano_configuration.document(extender)
     about = "for Neuron devices. The plugin extender is"
@@ -76,7 +76,7 @@ def check_conf(inputs: NeuronAllocatorInputs, *, source: str | None, namespace: 
     plugins, unreadable = volcano_configuration.plugins(conf)
     found = tuple(unreadable) or (
         *volcano_configuration.evictions(conf, "Neuron devices", "delete pods that have to go"),
-        *volcano_configuration.extender(plugins, SPEC.resources, CONF_COMMAND),
+        *volcano_configuration.extender(plugins, (SPEC.resources,), CONF_COMMAND),
     )
     return allocator.print_check(found, kind="NeuronConfCheck", place=place, about={}, form=form, headers=headers)
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.allocator.bindings import Bindings
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.metrics import AllocatorMetrics
@@ -32,7 +33,6 @@ from tests.bench.allocations import HERE, NODES, NOW_NS, PODS, ROOT, listed, nod
 from tests.bench.loading import pages
 from tests.bench.measuring import Figure, figure, timed
 from tests.bench.workload import CARDS, as_the_server_shows, node_name
-from volcano_vgpu.core.allocator.mode import AllocatorMode
 from volcano_vgpu.core.allocator.names import MARKER_KEY
 from volcano_vgpu.core.allocator.product import METRICS, product_of
 

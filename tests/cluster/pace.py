@@ -26,6 +26,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from hami_plugins.allocations.manifests.volcano_modes import FLAGS
+from hami_plugins.allocations.mode import AllocatorMode
 from tests.bench.measuring import Figure, figure, machine, printed
 from tests.cluster import building
 from tests.cluster.allocator import MARKER, Allocator
@@ -38,8 +40,6 @@ from tests.cluster.kubernetes import NODE, ControlPlane
 from tests.cluster.machine import Machine
 from tests.cluster.volcano import Volcano
 from tests.cluster.waiting import wait_until
-from volcano_vgpu.core.allocator.mode import AllocatorMode
-from volcano_vgpu.core.allocator.scheduler_configuration import FLAGS
 
 REPORT: Final = Path("build") / "pace.md"
 SPACE: Final = "pace"

@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 import yaml
 
+from hami_plugins.allocations.manifests.stale_allocations import KEYS as VOLCANO_KEYS
 from hami_plugins.vendors.volcano import NODE_KEY
 from tests.cluster.agents import Numbers
 from tests.cluster.allocator import Allocator, command
@@ -20,7 +21,6 @@ from tests.cluster.objects import binding, pod
 from tests.cluster.slices import ALLOCATED_NODE, gpu, pods
 from tests.cluster.volcano import Volcano
 from tests.cluster.waiting import wait_until
-from volcano_vgpu.core.allocator.names import VOLCANO_KEYS
 
 HALF: Final = 20000
 POLICIES: Final = {

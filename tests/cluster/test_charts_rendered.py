@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hami_plugins.allocations.manifests import allocation_policy
+from hami_plugins.allocations.manifests import allocation_policy, stale_allocations
 from hami_plugins.vendors import volcano
 from koordinator_adapter.core import webhooks as koordinator
 from koordinator_adapter.core.devices import sums
@@ -615,10 +615,10 @@ def test_the_part_on_nodes_knows_whether_the_server_sets_limits(one_helm: Helm, 
     assert ("pods" in [resource for rule in role["rules"] for resource in rule["resources"]]) is (mode == "never")
 
 
-@pytest.mark.parametrize("version", list(manifests.POLICY_VERSIONS))
+@pytest.mark.parametrize("version", list(stale_allocations.POLICY_VERSIONS))
 def test_the_policy_is_that_of_the_program(one_helm: Helm, version: str) -> None:
     found = objects(one_helm.template(VOLCANO_VGPU, {"allocator": {"mode": "policy", "policyVersion": version}}))
-    policy, binding = manifests.policy(version)
+    policy, binding = stale_allocations.policy(version)
     (ours,), (bound,) = (of_kind(found, f"MutatingAdmissionPolicy{what}") for what in ("", "Binding"))
     assert (ours["apiVersion"], ours["spec"]) == (policy["apiVersion"], policy["spec"])
     assert bound["apiVersion"] == binding["apiVersion"]

@@ -8,6 +8,7 @@ from typing import Final
 from hami_plugins.engine import annotate, policies
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors import BUILTIN, awsneuron, volcano
+from hami_plugins.vendors.volcano import TOUCHED_KEY
 from hami_plugins.vet import scheduling, suppression
 from hami_plugins.wire import gang_keys, koordinator, koordinator_devices, koordinator_hints, scoring_weights
 from koordinator_adapter.core.devices import wanted
@@ -58,7 +59,7 @@ SHARED: Final[Mapping[str, Mapping[str, str]]] = {
         "annotation health": neuron_nodes.HEALTH_KEY,
         "label family of sets": neuron_nodes.FAMILY_LABEL,
         "annotation end of block": capacity_block_end.END_KEY,
-        "annotation touched": register.TOUCHED_KEY,
+        "annotation touched": TOUCHED_KEY,
         "annotation agents": register.AGENTS_KEY,
         "annotation leftovers": register.LEFTOVERS_KEY,
     },

@@ -14,6 +14,7 @@ from typing import Final
 import structlog
 from starlette.applications import Starlette
 
+from hami_plugins.allocations import mode
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.events import EventRecorder
@@ -44,7 +45,7 @@ from volcano_vgpu.agent.scheduler import SchedulerWatch, WriteReason
 from volcano_vgpu.agent.server import VolcanoDevicePlugin
 from volcano_vgpu.core import publication
 from volcano_vgpu.core.allocations import allocated_cards
-from volcano_vgpu.core.allocator import mode, names
+from volcano_vgpu.core.allocator import names
 from volcano_vgpu.core.edits import MPS_ROOT, EditSettings
 from volcano_vgpu.core.health import AffectedContainer
 from volcano_vgpu.core.model import SharingMode

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Unpack
 
+from hami_plugins.allocations.mode import AllocatorMode
+from hami_plugins.allocator.node_writer import Toucher
 from hami_plugins.allocator.server import READ_SECONDS, AllocatorOptions, AllocatorServer
 from hami_plugins.kube.election import BoundedApi
 from hami_plugins.model.vendor import VendorSpec
-from volcano_vgpu.allocation.node_writer import Toucher
 from volcano_vgpu.allocation.settings import VgpuAllocatorSettings
-from volcano_vgpu.core.allocator.mode import AllocatorMode
 from volcano_vgpu.core.allocator.product import product_of
 
 

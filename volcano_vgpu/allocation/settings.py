@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.allocator.settings import AllocatorSettings
 from hami_plugins.config import texts
 from hami_plugins.config.values import Name, Seconds
@@ -21,7 +22,6 @@ from hami_plugins.vendors import volcano
 from hami_plugins.web.settings import ServedProgram, server_defaults
 from hami_plugins.wire import volcano_config
 from volcano_vgpu.agent import config
-from volcano_vgpu.core.allocator.mode import AllocatorMode
 from volcano_vgpu.core.allocator.names import NAME, SCHEDULER
 
 PREFIX: Final = "HAMI_PLUGINS__VOLCANO_VGPU_ALLOCATOR__"

@@ -6,7 +6,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hami_plugins.allocations.manifests import stale_allocations, volcano_modes
 from hami_plugins.allocations.manifests.webhooks import EXEMPT
+from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.allocator.handlers import EXTENDER_PATH
 from hami_plugins.allocator.metrics import AllocatorMetrics
 from hami_plugins.cli.kit import allocator, output
@@ -23,8 +25,7 @@ from hami_plugins.vendors.volcano_releases import ALLOCATION_BY_BINDING
 from hami_plugins.web.settings import ServedProgram
 from volcano_vgpu.allocation.app import allocator_server
 from volcano_vgpu.allocation.settings import PREFIX, SETTINGS, VgpuAllocatorSettings, spec_of
-from volcano_vgpu.core.allocator import manifests, scheduler_configuration
-from volcano_vgpu.core.allocator.mode import AllocatorMode
+from volcano_vgpu.core.allocator import manifests
 from volcano_vgpu.core.allocator.names import NAME
 from volcano_vgpu.core.allocator.product import METRICS, product_of
 
@@ -65,16 +66,16 @@ def print_conf(inputs: VgpuAllocatorInputs, *, form: Form) -> int:
     settings = inputs.settings()
     mode = inputs.mode or settings.mode
     url = settings.plain_url(EXTENDER_PATH)
-    document = scheduler_configuration.document(mode, url, inputs.spec().resources)
+    document = volcano_modes.document(mode, url, (inputs.spec().resources,))
     about = f"for mode {mode.value}. The plugins for cards are"
-    return allocator.print_conf(document, about=about, flags=scheduler_configuration.FLAGS[mode], form=form)
+    return allocator.print_conf(document, about=about, flags=volcano_modes.FLAGS[mode], form=form)
 
 
 def check_conf(inputs: VgpuAllocatorInputs, *, source: str | None, namespace: str, form: Form, headers: bool) -> int:
     """Check a configuration, out of a file or (without one) out of the cluster."""
     mode = inputs.mode or inputs.settings().mode
     place, conf = allocator.read_conf(inputs.client, source, namespace)
-    found = scheduler_configuration.check(conf, mode, inputs.spec().resources)
+    found = volcano_modes.check(conf, mode, (inputs.spec().resources,))
     return allocator.print_check(
         found, kind="VolcanoConfCheck", place=place, about={"mode": mode.value}, form=form, headers=headers
     )
@@ -82,13 +83,13 @@ def check_conf(inputs: VgpuAllocatorInputs, *, source: str | None, namespace: st
 
 def print_policy(*, version: str, form: Form) -> int:
     """Print the admission policy of mode ``policy``."""
-    if version not in manifests.POLICY_VERSIONS:
-        raise ConfigError(f"--version {version}: not one of {', '.join(manifests.POLICY_VERSIONS)}")
-    documents = manifests.policy(version)
+    if version not in stale_allocations.POLICY_VERSIONS:
+        raise ConfigError(f"--version {version}: not one of {', '.join(stale_allocations.POLICY_VERSIONS)}")
+    documents = stale_allocations.policy(version)
     if form is Form.JSON:
         output.document({"apiVersion": "v1", "kind": "List", "items": list(documents)}, form)
         return Exit.FINE
-    for known, servers in manifests.POLICY_VERSIONS.items():
+    for known, servers in stale_allocations.POLICY_VERSIONS.items():
         output.line(f"# {known}: {servers}")
     later = " and ".join(map(str, ALLOCATION_BY_BINDING.spans))
     output.line(

@@ -13,10 +13,11 @@ from typing import Final, NamedTuple
 
 from hami_plugins.errors import WireError
 from hami_plugins.model.units import DeviceId
+from hami_plugins.vendors.volcano import TOUCHED_KEY
 from hami_plugins.wire import node_lock
 from hami_plugins.wire.fields import Json
 from volcano_vgpu.core import register
-from volcano_vgpu.core.register import LOCK_KEY, TOUCHED_KEY, NodeRegistration
+from volcano_vgpu.core.register import LOCK_KEY, NodeRegistration
 from volcano_vgpu.core.settings import AgentSettings
 
 NOBODY: Final[frozenset[DeviceId]] = frozenset()

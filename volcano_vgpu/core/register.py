@@ -23,7 +23,7 @@ from typing import Any, Final
 from hami_plugins.errors import WireError
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.units import DeviceId, MiB
-from hami_plugins.vendors.volcano import MIG_MODE, SPEC
+from hami_plugins.vendors.volcano import MIG_MODE, SPEC, TOUCHED_KEY
 from hami_plugins.wire import node_devices, quantity, volcano
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.node_devices import RegisteredDevice
@@ -35,9 +35,6 @@ from volcano_vgpu.core.slots import key_of
 REGISTER_KEY: Final = SPEC.keys.register
 HANDSHAKE_KEY: Final = SPEC.keys.handshake
 LOCK_KEY: Final = SPEC.keys.lock
-TOUCHED_KEY: Final = "volcano.sh/vgpu-touched"
-"""Our own: when and why the node was last written only to make the scheduler look at it again."""
-
 AGENTS_KEY: Final = "hami-plugins.io/volcano-vgpu-agents"
 """Our own: the DaemonSet (``namespace/name``) whose agent says all this, so that it is found when no agent is there."""
 

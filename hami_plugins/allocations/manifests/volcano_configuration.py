@@ -7,7 +7,7 @@ without a word.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
@@ -81,15 +81,20 @@ def document(last: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def extender_arguments(url: str, resources: ResourceNames) -> dict[str, Any]:
+def extender_arguments(url: str, resources: Sequence[ResourceNames]) -> dict[str, Any]:
     """The arguments of the plugin ``extender``."""
     return {
         "extender.urlPrefix": url,
         "extender.httpTimeout": TIMEOUT,
         **{f"extender.{argument}": verb for argument, verb in VERBS.items()},
         "extender.ignorable": False,
-        "extender.managedResources": list(resources.all()),
+        "extender.managedResources": names_of(resources),
     }
+
+
+def names_of(resources: Sequence[ResourceNames]) -> list[str]:
+    """The resources of several vendors."""
+    return [name for each in resources for name in each.all()]
 
 
 def plugins(conf: Mapping[str, Any]) -> tuple[list[Plugin], list[ConfigurationFinding]]:
@@ -130,7 +135,7 @@ def evictions(conf: Mapping[str, Any], devices: str, remedy: str) -> Iterator[Co
             )
 
 
-def extender(plugins: list[Plugin], resources: ResourceNames, command: str) -> Iterator[ConfigurationFinding]:
+def extender(plugins: list[Plugin], resources: Sequence[ResourceNames], command: str) -> Iterator[ConfigurationFinding]:
     """What is wrong with the plugin; ``command`` prints a right one."""
     extenders = named(plugins, EXTENDER)
     if not extenders:
@@ -207,10 +212,10 @@ def _failing(plugin: Plugin) -> Iterator[ConfigurationFinding]:
         yield warning(place, f"{timeout} is short for a large node", f"write extender.httpTimeout: {TIMEOUT}")
 
 
-def _managed(plugin: Plugin, resources: ResourceNames) -> Iterator[ConfigurationFinding]:
+def _managed(plugin: Plugin, resources: Sequence[ResourceNames]) -> Iterator[ConfigurationFinding]:
     place = f"{plugin.place} extender.managedResources"
     managed = plugin.arguments.get("extender.managedResources")
-    remedy = f"write it as a list: [{', '.join(resources.all())}]"
+    remedy = f"write it as a list: [{', '.join(names_of(resources))}]"
     if isinstance(managed, str):
         yield error(place, "is a string and is ignored; every pod is sent to the extender", remedy)
     elif not isinstance(managed, list) or not managed:
@@ -221,9 +226,9 @@ def _managed(plugin: Plugin, resources: ResourceNames) -> Iterator[Configuration
         yield error(place, f"lacks {', '.join(missing)}: pods that ask for that alone are not checked", remedy)
 
 
-def _needed(resources: ResourceNames) -> tuple[str, ...]:
+def _needed(resources: Sequence[ResourceNames]) -> list[str]:
     """The names by which pods are known to ask for devices. A percentage never stands alone: new pods get a number."""
-    return tuple(name for name in resources.all() if name != resources.memory_percentage)
+    return [name for each in resources for name in each.all() if name != each.memory_percentage]
 
 
 def _turned_off(plugin: Plugin) -> Iterator[ConfigurationFinding]:

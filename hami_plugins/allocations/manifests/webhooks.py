@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from hami_plugins.allocations.manifests.volcano_configuration import names_of
 from hami_plugins.model.vendor_names import ResourceNames
 
 POD_PATH: Final = "/webhooks/pods"
@@ -62,7 +63,7 @@ class Hooks:
 
     domain: str
     marker: str
-    resources: ResourceNames
+    resources: Sequence[ResourceNames]
     keys: Sequence[str]
     schedulers: Sequence[str] = ()
 
@@ -146,7 +147,7 @@ def _of_bindings(hooks: Hooks, target: WebhookTarget, name: str, condition: str,
 def _of_pods(hooks: Hooks) -> list[dict[str, str]]:
     """Pods that ask for devices in any container, of these schedulers."""
     names = ", ".join(f"'{name}'" for name in hooks.schedulers)
-    asked = ", ".join(f"'{name}'" for name in hooks.resources.all())
+    asked = ", ".join(f"'{name}'" for name in names_of(hooks.resources))
     containers = "(object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : []))"
     asks = (
         f"{containers}.exists(c, has(c.resources) && has(c.resources.limits) && "

@@ -10,7 +10,9 @@ from hami_plugins.allocations.manifests.webhooks import EXEMPT, Hooks, WebhookTa
 from neuron_topology.core.allocator.names import ALLOCATION_KEYS, MARKER_KEY
 from neuron_topology.core.vendor import SPEC
 
-HOOKS: Final = Hooks(domain="neuron.hami-plugins.io", marker=MARKER_KEY, resources=SPEC.resources, keys=ALLOCATION_KEYS)
+HOOKS: Final = Hooks(
+    domain="neuron.hami-plugins.io", marker=MARKER_KEY, resources=(SPEC.resources,), keys=ALLOCATION_KEYS
+)
 
 
 def webhooks(

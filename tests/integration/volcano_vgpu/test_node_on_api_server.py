@@ -18,13 +18,14 @@ from hami_plugins.kube.store import Store
 from hami_plugins.model.units import DeviceId
 from hami_plugins.sandbox.apiserver import ApiServer
 from hami_plugins.sandbox.apiserver.faults import Fault, Refuse
+from hami_plugins.vendors.volcano import TOUCHED_KEY
 from hami_plugins.vendors.volcano_releases import Version
 from tests.unit.volcano_vgpu.cards import card, inventory, settings, uuid
 from tests.waiting import PATIENCE, wait_for
 from volcano_vgpu.agent.node import NodePublisher, trimmed
 from volcano_vgpu.agent.scheduler import Leader, Needs, SchedulerWatch, WriteReason
 from volcano_vgpu.core.publication import PublicationTiming
-from volcano_vgpu.core.register import HANDSHAKE_KEY, REGISTER_KEY, TOUCHED_KEY
+from volcano_vgpu.core.register import HANDSHAKE_KEY, REGISTER_KEY
 from volcano_vgpu.core.settings import Scheduler
 
 COUNT, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"

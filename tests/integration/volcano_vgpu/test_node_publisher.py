@@ -14,6 +14,7 @@ import pytest
 from hami_plugins.errors import KubeError
 from hami_plugins.kube.reflector import Backoff
 from hami_plugins.model.units import DeviceId
+from hami_plugins.vendors.volcano import TOUCHED_KEY
 from hami_plugins.vendors.volcano_releases import Version
 from tests.integration.volcano_vgpu.node_api import NodeApi
 from tests.unit.volcano_vgpu.cards import card, inventory, settings, sick, uuid
@@ -21,7 +22,7 @@ from tests.waiting import PATIENCE, wait_for
 from volcano_vgpu.agent.node import NodePublisher, SteadyClock
 from volcano_vgpu.agent.scheduler import Leader, Needs, WriteReason
 from volcano_vgpu.core.publication import PublicationTiming
-from volcano_vgpu.core.register import HANDSHAKE, HANDSHAKE_KEY, LOCK_KEY, REGISTER_KEY, TOUCHED_KEY
+from volcano_vgpu.core.register import HANDSHAKE, HANDSHAKE_KEY, LOCK_KEY, REGISTER_KEY
 
 COUNT, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
 MOMENT = timedelta(milliseconds=20)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.vendors.volcano_releases import DeviceAssigner
-from volcano_vgpu.core.allocator.mode import AllocatorMode
 
 HEAVY = {"hami_plugins.vendors", "hami_plugins.engine", "kubernetes", "jinja2", "grpc", "starlette"}
 OURS = ("hami_plugins", "volcano_vgpu", "koordinator_adapter", "neuron_topology")

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from hami_plugins.vendors.volcano import TOUCHED_KEY
 from tests.unit.volcano_vgpu.cards import card, inventory, settings, sick, uuid
 from volcano_vgpu.core import publication
 from volcano_vgpu.core.publication import Duties, Offer, PublicationStep, PublicationTiming, Touch
-from volcano_vgpu.core.register import HANDSHAKE_KEY, LOCK_KEY, REGISTER_KEY, TOUCHED_KEY, NodeRegistration, desired
+from volcano_vgpu.core.register import HANDSHAKE_KEY, LOCK_KEY, REGISTER_KEY, NodeRegistration, desired
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TIMING = PublicationTiming()

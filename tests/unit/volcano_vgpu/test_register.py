@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hami_plugins.model.units import DeviceId, MiB
+from hami_plugins.vendors.volcano import TOUCHED_KEY
 from hami_plugins.wire import volcano
 from tests.unit.volcano_vgpu.cards import GEOMETRIES, card, inventory, settings, sick, uuid
 from volcano_vgpu.core import register
 from volcano_vgpu.core.model import SharingMode
-from volcano_vgpu.core.register import HANDSHAKE, HANDSHAKE_KEY, REGISTER_KEY, TOUCHED_KEY, desired
+from volcano_vgpu.core.register import HANDSHAKE, HANDSHAKE_KEY, REGISTER_KEY, desired
 
 MEMORY, CORES, NUMBER = "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores", "volcano.sh/vgpu-number"
 

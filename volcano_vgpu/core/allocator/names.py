@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from hami_plugins.allocations.manifests.stale_allocations import KEYS
 from hami_plugins.vendors.volcano import ALLOCATOR_MARK, SPEC
 
 MARKER_KEY: Final = ALLOCATOR_MARK
@@ -13,11 +14,8 @@ The value is the mode. Volcano's Binding carries the pod's annotations, and noth
 tell whom to ask, and agents whether Volcano has to be made to count.
 """
 
-VOLCANO_KEYS: Final = tuple(sorted((SPEC.keys.allocated, SPEC.keys.to_allocate, *SPEC.keys.extra)))
-"""The six annotations of an allocation. A Binding that carries some of them carries those of an earlier try."""
-
-ALLOCATION_KEYS: Final = tuple(sorted((*VOLCANO_KEYS, SPEC.keys.more)))
-"""These six, and the one of ours for containers that Volcano's list has no place for."""
+ALLOCATION_KEYS: Final = tuple(sorted((*KEYS, SPEC.keys.more)))
+"""The six of Volcano, and the one of ours for containers that Volcano's list has no place for."""
 
 SCHEDULER: Final = "volcano"
 """How Volcano's scheduler is called unless an operator has it otherwise."""

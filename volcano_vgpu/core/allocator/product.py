@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.allocations.product import Product, nothing_carried
 from hami_plugins.engine.intake import PodInfo, Rules
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.units import NodeName
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors.volcano import NODE_KEY
-from volcano_vgpu.core.allocator.mode import AllocatorMode
 from volcano_vgpu.core.allocator.names import MARKER_KEY, SCHEDULER
 
 METRICS: Final = "volcano_vgpu_allocator"

@@ -15,13 +15,13 @@ import pytest
 import urllib3
 import yaml
 
+from hami_plugins.allocations.manifests import stale_allocations, volcano_modes
+from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.cli.kit import edge
 from hami_plugins.cli.kit.edge import Exit
 from tests.integration.volcano_vgpu.allocation.servers import LEASE, Site, a_pod
 from tests.schema import published
 from tests.waiting import PATIENCE, wait_for
-from volcano_vgpu.core.allocator import manifests, scheduler_configuration
-from volcano_vgpu.core.allocator.mode import AllocatorMode
 
 Run = Callable[..., tuple[int, str]]
 
@@ -56,13 +56,13 @@ def test_the_conf_that_is_printed_passes_its_own_check(run: Run, tmp_path: Path,
 
 
 def test_the_conf_is_a_document_for_programs_too(run: Run) -> None:
-    assert json.loads(run("conf", "-o", "json")[1]) == scheduler_configuration.document(
+    assert json.loads(run("conf", "-o", "json")[1]) == volcano_modes.document(
         AllocatorMode.EXTENDER, "http://volcano-vgpu-allocator.volcano-system.svc:9395/extender"
     )
 
 
 def test_findings_name_place_and_remedy_and_make_the_exit_code_one(run: Run, tmp_path: Path) -> None:
-    wrong = scheduler_configuration.document(AllocatorMode.WEBHOOK, "")
+    wrong = volcano_modes.document(AllocatorMode.WEBHOOK, "")
     manifest = {"kind": "ConfigMap", "data": {"volcano-scheduler.conf": yaml.safe_dump(wrong)}}
     path = written(tmp_path, "map.yaml", manifest)
     code, text = run("conf", "--mode", "extender", "--check", path, "--no-headers")
@@ -78,7 +78,7 @@ def test_the_conf_of_the_cluster_is_checked_where_it_is(run: Run, cluster: Site,
     code, text = run("conf", "--live", "--kubeconfig", kubeconfig)
     assert code == Exit.UNABLE
     assert "volcano-scheduler-configmap" in text
-    held = yaml.safe_dump(scheduler_configuration.document(AllocatorMode.EXTENDER, "http://allocator:9395/extender"))
+    held = yaml.safe_dump(volcano_modes.document(AllocatorMode.EXTENDER, "http://allocator:9395/extender"))
     cluster.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "volcano-system"}})
     metadata = {"name": "volcano-scheduler-configmap", "namespace": "volcano-system"}
     cluster.put({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"my.conf": held}})
@@ -113,7 +113,7 @@ def test_what_is_typed_wrong_is_named_in_words_of_the_command_line(run: Run, tmp
 def test_policy_and_webhooks_are_manifests_to_be_applied(run: Run, tmp_path: Path) -> None:
     code, text = run("policy")
     assert code == Exit.FINE
-    assert list(yaml.safe_load_all(text)) == list(manifests.policy("v1beta1"))
+    assert list(yaml.safe_load_all(text)) == list(stale_allocations.policy("v1beta1"))
     assert "# Not with Volcano from 1.16.0 on: there the Binding has the only copy of the allocation" in text
     assert json.loads(run("policy", "--version", "v1alpha1", "-o", "json")[1])["items"][0]["apiVersion"].endswith(
         "v1alpha1"

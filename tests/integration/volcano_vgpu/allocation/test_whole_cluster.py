@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hami_plugins.allocations.manifests.stale_allocations import KEYS as VOLCANO_KEYS
 from hami_plugins.allocator.handlers import EXTENDER_PATH
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
@@ -19,7 +20,7 @@ from hami_plugins.vendors.volcano import RESOURCES
 from tests.integration.volcano_vgpu.allocation.servers import IDS, NODE, Client, Site, a_node, a_pod
 from tests.waiting import wait_for
 from volcano_vgpu.core.allocator import manifests
-from volcano_vgpu.core.allocator.names import MARKER_KEY, VOLCANO_KEYS
+from volcano_vgpu.core.allocator.names import MARKER_KEY
 
 WHOLE = 40_960
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.allocator.bindings import Bindings
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.metrics import AllocatorMetrics
@@ -20,7 +21,6 @@ from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.wire.admission_review import AdmissionRequest
 from hami_plugins.wire.fields import Json
 from tests import raw_objects
-from volcano_vgpu.core.allocator.mode import AllocatorMode
 from volcano_vgpu.core.allocator.product import METRICS, product_of
 
 NUMBER, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from hami_plugins.allocations.manifests.stale_allocations import KEYS as VOLCANO_KEYS
+from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.errors import KubeError
 from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.wire.admission_review import Allowed, Denied
@@ -21,8 +23,7 @@ from tests.unit.volcano_vgpu.allocation.cluster import (
     request,
     written,
 )
-from volcano_vgpu.core.allocator.mode import AllocatorMode
-from volcano_vgpu.core.allocator.names import MARKER_KEY, VOLCANO_KEYS
+from volcano_vgpu.core.allocator.names import MARKER_KEY
 
 STALE = dict.fromkeys(VOLCANO_KEYS, "GPU-old-0,NVIDIA,1,0:")
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from volcano_vgpu.core.allocator import scheduler_configuration
-from volcano_vgpu.core.allocator.mode import AllocatorMode
+from hami_plugins.allocations.manifests import volcano_modes
+from hami_plugins.allocations.mode import AllocatorMode
 
 URL = "http://allocator.volcano-system.svc:9395/extender"
 Change = Callable[[dict[str, Any]], object]
 
 
 def printed() -> dict[str, Any]:
-    return scheduler_configuration.document(AllocatorMode.EXTENDER, URL)
+    return volcano_modes.document(AllocatorMode.EXTENDER, URL)
 
 
 def plugin(document: dict[str, Any], name: str) -> dict[str, Any]:
@@ -25,14 +25,14 @@ def plugin(document: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def found_after(change: Change, mode: AllocatorMode = AllocatorMode.EXTENDER) -> list[tuple[str, str]]:
-    document = copy.deepcopy(scheduler_configuration.document(mode, URL))
+    document = copy.deepcopy(volcano_modes.document(mode, URL))
     change(document)
-    return [(each.severity, each.place) for each in scheduler_configuration.check(document, mode)]
+    return [(each.severity, each.place) for each in volcano_modes.check(document, mode)]
 
 
 @pytest.mark.parametrize("mode", list(AllocatorMode))
 def test_nothing_is_wrong_with_what_is_printed(mode: AllocatorMode) -> None:
-    assert scheduler_configuration.check(scheduler_configuration.document(mode, URL), mode) == ()
+    assert volcano_modes.check(volcano_modes.document(mode, URL), mode) == ()
 
 
 def test_in_mode_extender_deviceshare_is_out_and_the_extender_is_asked_about_every_name() -> None:
@@ -176,12 +176,12 @@ def test_in_mode_webhook_an_extender_for_other_devices_is_none_of_our_business()
 
 @pytest.mark.parametrize("broken", [{}, {"tiers": None}, {"tiers": []}, {"tiers": "all"}])
 def test_what_is_no_configuration_is_said_to_be_none(broken: dict[str, Any]) -> None:
-    (found,) = scheduler_configuration.check(broken, AllocatorMode.EXTENDER)
+    (found,) = volcano_modes.check(broken, AllocatorMode.EXTENDER)
     assert (found.severity, found.place) == ("error", "tiers")
 
 
 def test_a_plugin_without_a_name_is_pointed_out() -> None:
-    found = scheduler_configuration.check(
+    found = volcano_modes.check(
         {"tiers": [{"plugins": ["gang"]}, {}, {"plugins": [{"name": "gang"}]}]}, AllocatorMode.EXTENDER
     )
     assert [each.place for each in found] == ["tiers[0].plugins[0]"]
@@ -189,7 +189,7 @@ def test_a_plugin_without_a_name_is_pointed_out() -> None:
 
 def test_arguments_that_are_no_mapping_are_none() -> None:
     document = {"tiers": [{"plugins": [{"name": "extender", "arguments": "all of them"}]}]}
-    assert {each.severity for each in scheduler_configuration.check(document, AllocatorMode.EXTENDER)} == {
+    assert {each.severity for each in volcano_modes.check(document, AllocatorMode.EXTENDER)} == {
         "error",
         "warning",
     }

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from hami_plugins.allocations.manifests import stale_allocations
+from hami_plugins.allocations.manifests.stale_allocations import KEYS as VOLCANO_KEYS
 from hami_plugins.sandbox.apiserver.conditions import compiled
 from volcano_vgpu.core.allocator import manifests
 from volcano_vgpu.core.allocator.manifests import VgpuWebhookTarget
-from volcano_vgpu.core.allocator.names import MARKER_KEY, VOLCANO_KEYS
+from volcano_vgpu.core.allocator.names import MARKER_KEY
 
 
 def test_only_the_bindings_of_marked_pods_wait_for_the_server() -> None:
@@ -96,7 +98,7 @@ def test_the_server_is_reached_by_its_service_or_by_an_address(target: VgpuWebho
 
 
 def test_the_policy_takes_all_six_keys_off_and_asks_for_annotations_first() -> None:
-    policy, binding = manifests.policy("v1beta1")
+    policy, binding = stale_allocations.policy("v1beta1")
     assert policy["apiVersion"] == "admissionregistration.k8s.io/v1beta1"
     (mutation,) = policy["spec"]["mutations"]
     assert len(VOLCANO_KEYS) == 6

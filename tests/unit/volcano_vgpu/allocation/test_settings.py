@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.errors import ConfigError
 from hami_plugins.vendors.volcano import PERCENTAGE, SPEC
 from volcano_vgpu.allocation.settings import SETTINGS, spec_of
-from volcano_vgpu.core.allocator.mode import AllocatorMode
 
 PREFIX = "HAMI_PLUGINS__VOLCANO_VGPU_ALLOCATOR__"
 

@@ -10,12 +10,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from hami_plugins.allocator.metrics import AllocatorMetrics
+from hami_plugins.allocator.node_writer import SPARED, Toucher
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
 from hami_plugins.model.units import NodeName
 from hami_plugins.wire.fields import Json
 from tests.waiting import PATIENCE
-from volcano_vgpu.allocation.node_writer import SPARED, Toucher
 from volcano_vgpu.core.allocator.product import METRICS
 
 ONE, OTHER = NodeName("one"), NodeName("other")

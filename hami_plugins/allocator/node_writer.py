@@ -15,7 +15,7 @@ from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.port import Writing
 from hami_plugins.model.units import NodeName
-from volcano_vgpu.core.register import TOUCHED_KEY
+from hami_plugins.vendors.volcano import TOUCHED_KEY
 
 SPARED: Final = 1.0
 """Seconds between two writes of one node: each has Volcano count the whole node anew, while its sessions wait."""

@@ -6,7 +6,7 @@ over without a word.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from hami_plugins.allocations.manifests import volcano_configuration
@@ -18,11 +18,12 @@ from hami_plugins.allocations.manifests.volcano_configuration import (
     error,
     extender_arguments,
     named,
+    names_of,
     warning,
 )
+from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.model.vendor_names import ResourceNames
 from hami_plugins.vendors.volcano import RESOURCES
-from volcano_vgpu.core.allocator.mode import AllocatorMode
 
 DEVICESHARE: Final = "deviceshare"
 COMMAND: Final = "hami-plugins volcano-vgpu conf"
@@ -35,7 +36,7 @@ FLAGS: Final[Mapping[AllocatorMode, Mapping[str, str]]] = {
 """Flags of vc-scheduler that go with a mode, and why."""
 
 
-def document(mode: AllocatorMode, url: str, resources: ResourceNames = RESOURCES) -> dict[str, Any]:
+def document(mode: AllocatorMode, url: str, resources: Sequence[ResourceNames] = (RESOURCES,)) -> dict[str, Any]:
     """A whole configuration for the mode; ``url`` is where the scheduler reaches the extender."""
     if mode is AllocatorMode.EXTENDER:
         return volcano_configuration.document({"name": EXTENDER, "arguments": extender_arguments(url, resources)})
@@ -43,7 +44,7 @@ def document(mode: AllocatorMode, url: str, resources: ResourceNames = RESOURCES
 
 
 def check(
-    conf: Mapping[str, Any], mode: AllocatorMode, resources: ResourceNames = RESOURCES
+    conf: Mapping[str, Any], mode: AllocatorMode, resources: Sequence[ResourceNames] = (RESOURCES,)
 ) -> tuple[ConfigurationFinding, ...]:
     """What is wrong with a configuration for the mode, in the order of the file; empty where nothing is."""
     found, unreadable = volcano_configuration.plugins(conf)
@@ -102,10 +103,10 @@ def _without_deviceshare(plugins: list[Plugin], mode: AllocatorMode) -> Iterator
             )
 
 
-def _two_caches(plugins: list[Plugin], resources: ResourceNames) -> Iterator[ConfigurationFinding]:
+def _two_caches(plugins: list[Plugin], resources: Sequence[ResourceNames]) -> Iterator[ConfigurationFinding]:
     for plugin in named(plugins, EXTENDER):
         managed = plugin.arguments.get("extender.managedResources")
-        if isinstance(managed, list) and set(managed) & set(resources.all()):
+        if isinstance(managed, list) and set(managed) & set(names_of(resources)):
             yield warning(
                 plugin.place,
                 "an extender is asked about cards, and deviceshare decides about them as well",
