@@ -13,7 +13,11 @@ from pydantic import ConfigDict, TypeAdapter
 
 from hami_plugins import output
 from hami_plugins.allocator.audit import AuditDocument
-from hami_plugins.cli.kit.allocator import NeuronConfCheckDocument, VolcanoConfCheckDocument
+from hami_plugins.cli.kit.allocator import (
+    KubeSchedulerConfCheckDocument,
+    NeuronConfCheckDocument,
+    VolcanoConfCheckDocument,
+)
 from hami_plugins.output import findings, node_schema, schema
 from hami_plugins.wire.usage import NodeUsageDocument
 from koordinator_adapter.commands.migrate import MigrationDocument
@@ -48,6 +52,7 @@ ADAPTER: Final[TypeAdapter[Any]] = TypeAdapter(
     | UsageMapsDocument
     | AuditDocument
     | VolcanoConfCheckDocument
+    | KubeSchedulerConfCheckDocument
     | NeuronConfCheckDocument
     | CardsDocument
     | VgpuInstallationDocument,

@@ -286,7 +286,7 @@ def policy(
     The smallest fix, without a process of ours: a gang that had to wait gets its own cards. Nothing else is corrected.
     `hami-plugins allocation-policy volcano` prints the policy that limits which accounts write allocations on pods.
     """
-    from volcano_vgpu.commands.allocator import print_policy
+    from hami_plugins.cli.kit.allocator import print_policy
 
     raise typer.Exit(print_policy(version=version, form=output))
 

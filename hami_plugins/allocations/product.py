@@ -17,12 +17,18 @@ from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.requests import DeviceDemand
 from hami_plugins.model.units import NodeName
 from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.vendors.volcano import NODE_KEY
 from hami_plugins.wire.admission_review import Answer
 from hami_plugins.wire.fields import Json
 
 
 def nothing_carried(_node: NodeName, _intake: PodInfo, _annotations: Mapping[str, str]) -> None:
     """No other scheduler writes allocations."""
+
+
+def volcano_carried(node: NodeName, intake: PodInfo, annotations: Mapping[str, str]) -> Mapping[str, str] | None:
+    """The allocation that Volcano wrote for this node: on the pod up to 1.15, in the Binding later."""
+    return next((each for each in (intake.pod.annotations, annotations) if each.get(NODE_KEY) == node), None)
 
 
 @dataclass(frozen=True, kw_only=True)

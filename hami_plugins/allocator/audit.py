@@ -42,7 +42,7 @@ class AuditDocument(TypedDict):
     """What is wrong with what bound pods hold: the answer of ``audit``, and of ``/findings`` of an allocator."""
 
     apiVersion: Literal["hami-plugins.io/v1alpha1"]
-    kind: Literal["VolcanoAllocationAudit", "NeuronAllocationAudit"]
+    kind: Literal["AllocationAudit", "VolcanoAllocationAudit", "NeuronAllocationAudit"]
     findings: list[AuditFindingDocument]
 
 

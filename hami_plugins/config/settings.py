@@ -126,31 +126,13 @@ class NeuronSettings(_Strict):
     )
 
 
-class Settings(BaseSettings):
+class DecisionSettings(_Strict):
     """Everything that changes a decision. ``devices`` is the content of HAMi's ``device-config.yaml``."""
 
-    model_config = SettingsConfigDict(extra="forbid", frozen=True, env_prefix=PREFIX, env_nested_delimiter="__")
-
-    version: Literal[1] = Field(
-        1,
-        description="Version of the file's format. A file without it may be HAMi's or Volcano's `device-config.yaml`.",
-    )
     scheduler: SchedulerSettings = Field(default_factory=SchedulerSettings)
     volcano: VolcanoSettings = Field(default_factory=VolcanoSettings)
     neuron: NeuronSettings = Field(default_factory=NeuronSettings)
     devices: DeviceConfig = Field(default_factory=DeviceConfig)
-
-    @classmethod
-    def settings_customise_sources(  # the library names the arguments, and calls with names
-        cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment wins over the file."""
-        return env_settings, init_settings
 
     def registry(self) -> Registry:
         """The vendors as set."""
@@ -179,6 +161,29 @@ class Settings(BaseSettings):
             queue_hierarchy=self.volcano.queue_hierarchy,
             overcommit=Fraction(str(self.volcano.overcommit_factor)),
         )
+
+
+class Settings(DecisionSettings, BaseSettings):
+    """What the planning commands are given."""
+
+    model_config = SettingsConfigDict(extra="forbid", frozen=True, env_prefix=PREFIX, env_nested_delimiter="__")
+
+    version: Literal[1] = Field(
+        1,
+        description="Version of the file's format. A file without it may be HAMi's or Volcano's `device-config.yaml`.",
+    )
+
+    @classmethod
+    def settings_customise_sources(  # the library names the arguments, and calls with names
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment wins over the file."""
+        return env_settings, init_settings
 
 
 PROGRAM: Final = SettingsProgram(

@@ -23,6 +23,7 @@ from hami_plugins.queueing.stages import Stage
 from hami_plugins.vendors import awsneuron, volcano_releases
 from hami_plugins.vendors.volcano import GROUP
 from hami_plugins.vendors.volcano_releases import Quirk
+from hami_plugins.wire import allocator_mark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +196,8 @@ def _shares_a_card_with_itself(case: PodContext) -> bool:
 
 def _gets_several_neuron_devices(case: PodContext) -> bool:
     """Whether the pod gets linked devices by our plan, of which Volcano itself chooses none."""
-    if case.placed is None or case.plan.pod.annotations.get(awsneuron.ALLOCATOR_MARK):
+    notes = case.plan.pod.annotations
+    if case.placed is None or notes.get(allocator_mark.KEY) or notes.get(awsneuron.ALLOCATOR_MARK):
         return False
     shares = [share for share in case.placed.shares() if share.vendor == awsneuron.SPEC.name]
     entry = case.course.snapshot.node(case.placed.node)

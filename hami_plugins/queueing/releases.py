@@ -15,6 +15,7 @@ from hami_plugins.queueing.stages import Difference, PodPlan
 from hami_plugins.vendors import volcano_releases
 from hami_plugins.vendors.volcano import ALLOCATOR_MARK
 from hami_plugins.vendors.volcano_releases import TRIED, DeviceAssigner, Version
+from hami_plugins.wire import allocator_mark
 
 PREFIX: Final = "volcano-"
 
@@ -56,7 +57,8 @@ def differences(
 
 def _marked(plan: PodPlan) -> DeviceAssigner:
     """Whose allocation a pod waits for, as the allocator has marked it."""
-    mark = plan.pod.annotations.get(ALLOCATOR_MARK, "")
+    notes = plan.pod.annotations
+    mark = notes.get(allocator_mark.KEY) or notes.get(ALLOCATOR_MARK, "")
     return DeviceAssigner(mark) if mark in tuple(DeviceAssigner) else DeviceAssigner.VOLCANO
 
 

@@ -46,6 +46,9 @@ KIND_KEY: Final = "NEURON_RESOURCE_TYPE"
 TIME_KEY: Final = "NEURON_ALLOC_TIME"
 STATE_KEY: Final = "NEURON_ALLOCATED"
 NODE_KEY: Final = "aws.amazon.com/predicate-node"
+CAPACITY_BLOCK_MARGIN: Final = 1800.0
+"""Seconds before the end of a Capacity Block at which its machines go."""
+
 ALLOCATOR_MARK: Final = "hami-plugins.io/neuron-allocator"
 """On a pod from its creation where our server chooses its devices, under any scheduler."""
 

@@ -16,6 +16,7 @@ from hami_plugins.vet.context import Context, each_pod, each_request, where
 from hami_plugins.vet.findings import RewriteFix, VetRule, VetSeverity, Violation
 from hami_plugins.vet.resources import ContainerView, PodView, Subject
 from hami_plugins.vet.vocabulary import speaks
+from hami_plugins.wire import allocator_mark
 
 IGNORE_LABEL: Final = "hami.io/webhook"
 IGNORE: Final = "ignore"
@@ -122,7 +123,9 @@ def unchosen_devices(spec: VendorSpec, container: ContainerView, pod: PodView, c
     """Several Neuron devices, but not a whole machine, under Volcano without an allocator."""
     if spec.name != facts.NEURON or pod.scheduler not in context.settings.volcano:
         return
-    if context.volcano.neuron or not context.does(UNCHOSEN_DEVICES) or pod.annotations.get(ALLOCATOR_MARK):
+    if context.volcano.neuron or not context.does(UNCHOSEN_DEVICES):
+        return
+    if pod.annotations.get(allocator_mark.KEY) or pod.annotations.get(ALLOCATOR_MARK):
         return
     devices, cores = container.amount(spec.resources.count), container.amount(spec.resources.cores)
     asked = devices or cores

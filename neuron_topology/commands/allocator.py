@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from hami_plugins.allocations.manifests import volcano_configuration
+from hami_plugins.allocations.manifests import kube_scheduler_configuration, volcano_configuration
 from hami_plugins.allocations.manifests.webhooks import EXEMPT
 from hami_plugins.allocator.handlers import EXTENDER_PATH, SCHEDULER_PATH
 from hami_plugins.allocator.metrics import AllocatorMetrics
@@ -20,7 +20,7 @@ from hami_plugins.cli.kit.service import identity, serve
 from hami_plugins.kube.removal import Release
 from hami_plugins.observe import logging
 from hami_plugins.web.settings import ServedProgram
-from neuron_topology.core.allocator import manifests, scheduler_configuration
+from neuron_topology.core.allocator import manifests
 from neuron_topology.core.allocator.names import NAME
 from neuron_topology.core.allocator.product import METRICS, product_of
 from neuron_topology.core.vendor import SPEC
@@ -66,7 +66,7 @@ def print_scheduler_conf(inputs: NeuronAllocatorInputs, *, form: Form) -> int:
     """Print the part of kube-scheduler's configuration that has it ask the server."""
     settings = inputs.settings()
     url = settings.plain_url(SCHEDULER_PATH)
-    document = scheduler_configuration.document(url, binds=settings.binds)
+    document = kube_scheduler_configuration.document(url, (SPEC.resources,), binds=settings.binds)
     return print_documents((document,), form)
 
 

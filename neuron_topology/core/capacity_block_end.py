@@ -17,9 +17,6 @@ END_KEY: Final = "hami-plugins.io/capacity-block-end"
 DURATION_KEY: Final = "hami-plugins.io/expected-duration"
 """Annotation of a pod or of its job: how long it runs, as ``90m``, ``4h``, ``1h30m``, ``2d`` or seconds."""
 
-MARGIN: Final = 1800.0
-"""Seconds before the end of a Capacity Block at which its machines go."""
-
 _UNITS: Final[Mapping[str, int]] = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _PART: Final = re.compile(r"(\d{1,9})([dhms])", re.ASCII)
 _WHOLE: Final = re.compile(r"(?:\d{1,9}[dhms])+", re.ASCII)

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from hami_plugins.model.pods import Pod
+from hami_plugins.vendors.awsneuron import CAPACITY_BLOCK_MARGIN
 from neuron_topology.core import capacity_block_end
-from neuron_topology.core.capacity_block_end import MARGIN
 
 CLOSED: Final = "neuron-closed"
 """Note: why no pod begins on the node at all."""
@@ -19,7 +19,7 @@ ENDS: Final = "neuron-ends"
 """Note: when the node's Capacity Block ends, in Unix seconds."""
 
 
-def objection(notes: Mapping[str, str], pod: Pod, now: float, *, margin: float = MARGIN) -> str:
+def objection(notes: Mapping[str, str], pod: Pod, now: float, *, margin: float = CAPACITY_BLOCK_MARGIN) -> str:
     """Why the pod does not begin on a node with these notes now (Unix seconds); empty where nothing is in its way.
 
     Who does not say how long he runs begins anywhere. ``margin`` is how many seconds before the end of a Capacity

@@ -16,10 +16,11 @@ WAITS: Final = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0)
 
 
 class GangMetrics:
-    """Counts over all terms of this replica; ``now`` gives Unix seconds."""
+    """Counts over all terms of this replica; ``now`` gives Unix seconds, ``prefix`` begins the metrics' names."""
 
-    def __init__(self, metrics: Metrics, *, now: Callable[[], float]) -> None:
+    def __init__(self, metrics: Metrics, *, now: Callable[[], float], prefix: str = METRICS) -> None:
         self._now = now
+        self._prefix = prefix
         self._waits = metrics.histogram(
             "gang_admission_seconds",
             "How long gangs waited, from their PodGroup to the binding of the last pod that they need",
@@ -38,7 +39,7 @@ class GangMetrics:
     def family(self) -> GaugeMetricFamily:
         """How many gangs are how far."""
         family = GaugeMetricFamily(
-            f"{METRICS}_gangs", "Gangs by state: how many of their pods have nodes", labels=("state",)
+            f"{self._prefix}_gangs", "Gangs by state: how many of their pods have nodes", labels=("state",)
         )
         states = self._starts.states()
         for state in GangState:

@@ -13,9 +13,9 @@ from hami_plugins.allocator.settings import AllocatorSettings
 from hami_plugins.config.values import Seconds
 from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.policies import PolicyDefaults
+from hami_plugins.vendors.awsneuron import CAPACITY_BLOCK_MARGIN
 from hami_plugins.web.settings import ServedProgram, server_defaults
 from neuron_topology.core.allocator.names import NAME
-from neuron_topology.core.capacity_block_end import MARGIN
 
 PREFIX: Final = "HAMI_PLUGINS__NEURON_ALLOCATOR__"
 """What a variable begins with that sets something: ``HAMI_PLUGINS__NEURON_ALLOCATOR__LISTEN__PORT``."""
@@ -36,7 +36,7 @@ class NeuronAllocatorSettings(AllocatorSettings):
         description="Order of nodes for pods that request none: `binpack` prefers nodes in use, `spread` others.",
     )
     capacity_block_margin: Seconds = Field(
-        MARGIN,
+        CAPACITY_BLOCK_MARGIN,
         description="Seconds before the end of a Capacity Block at which its machines go.",
     )
     binds: bool = Field(True, description="Whether kube-scheduler may leave Bindings to the server.")

@@ -10,7 +10,14 @@ from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors import BUILTIN, awsneuron, volcano
 from hami_plugins.vendors.volcano import TOUCHED_KEY
 from hami_plugins.vet import scheduling, suppression
-from hami_plugins.wire import gang_keys, koordinator, koordinator_devices, koordinator_hints, scoring_weights
+from hami_plugins.wire import (
+    allocator_mark,
+    gang_keys,
+    koordinator,
+    koordinator_devices,
+    koordinator_hints,
+    scoring_weights,
+)
 from koordinator_adapter.core.devices import wanted
 from koordinator_adapter.core.migration import steps
 from koordinator_adapter.core.translation import vocabulary
@@ -45,6 +52,7 @@ SHARED: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "pods, ours": {
         "annotation call": identity.NONCE_KEY,
+        "annotation allocation": allocator_mark.KEY,
         "annotation vGPU allocation": volcano.ALLOCATOR_MARK,
         "annotation Neuron allocation": awsneuron.ALLOCATOR_MARK,
         "annotation duration": capacity_block_end.DURATION_KEY,

@@ -26,7 +26,7 @@ from hami_plugins.node.hami_core.library import install
 from hami_plugins.node.kubelet.pod_resources import ContainerDevices, PodResources
 from hami_plugins.web.probes import Check, first_trouble, probe_routes
 from hami_plugins.web.server import WebServer
-from hami_plugins.wire import lenient
+from hami_plugins.wire import allocator_mark, lenient
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pods import finished
 from volcano_vgpu.agent import competing_plugins, library, node
@@ -334,7 +334,8 @@ class Agent:
         raw = change.object
         if change.kind != "added" or raw is None or not self._cards_of(raw):
             return
-        if lenient.inside(raw, "metadata", "annotations").get(names.MARKER_KEY) == mode.AllocatorMode.EXTENDER:
+        notes = lenient.inside(raw, "metadata", "annotations")
+        if mode.AllocatorMode.EXTENDER in (notes.get(allocator_mark.KEY), notes.get(names.MARKER_KEY)):
             return
         if lenient.inside(raw, "status").get("phase") == "Pending" or self._bound_unheard(raw):
             self.publisher.touch(WriteReason.BIND)

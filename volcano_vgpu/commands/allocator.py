@@ -6,22 +6,19 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hami_plugins.allocations.manifests import stale_allocations, volcano_modes
+from hami_plugins.allocations.manifests import volcano_modes
 from hami_plugins.allocations.manifests.webhooks import EXEMPT
 from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.allocator.handlers import EXTENDER_PATH
 from hami_plugins.allocator.metrics import AllocatorMetrics
-from hami_plugins.cli.kit import allocator, output
-from hami_plugins.cli.kit.edge import Exit
+from hami_plugins.cli.kit import allocator
 from hami_plugins.cli.kit.memory import undisturbed
 from hami_plugins.cli.kit.objects import print_documents, target
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.cli.kit.server_inputs import ServerInputs
 from hami_plugins.cli.kit.service import file_text, identity, serve
-from hami_plugins.errors import ConfigError
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.observe import logging
-from hami_plugins.vendors.volcano_releases import ALLOCATION_BY_BINDING
 from hami_plugins.web.settings import ServedProgram
 from volcano_vgpu.allocation.app import allocator_server
 from volcano_vgpu.allocation.settings import PREFIX, SETTINGS, VgpuAllocatorSettings, spec_of
@@ -79,23 +76,6 @@ def check_conf(inputs: VgpuAllocatorInputs, *, source: str | None, namespace: st
     return allocator.print_check(
         found, kind="VolcanoConfCheck", place=place, about={"mode": mode.value}, form=form, headers=headers
     )
-
-
-def print_policy(*, version: str, form: Form) -> int:
-    """Print the admission policy of mode ``policy``."""
-    if version not in stale_allocations.POLICY_VERSIONS:
-        raise ConfigError(f"--version {version}: not one of {', '.join(stale_allocations.POLICY_VERSIONS)}")
-    documents = stale_allocations.policy(version)
-    if form is Form.JSON:
-        output.document({"apiVersion": "v1", "kind": "List", "items": list(documents)}, form)
-        return Exit.FINE
-    for known, servers in stale_allocations.POLICY_VERSIONS.items():
-        output.line(f"# {known}: {servers}")
-    later = " and ".join(map(str, ALLOCATION_BY_BINDING.spans))
-    output.line(
-        f"# Not with Volcano {later}: there the Binding has the only copy of the allocation, and this removes it"
-    )
-    return print_documents(documents, form)
 
 
 def print_webhooks(  # noqa: PLR0913 - those of the command

@@ -21,7 +21,7 @@ from hami_plugins.engine.annotate import BOOKKEEPING
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.vendors import awsneuron, volcano
-from hami_plugins.wire import koordinator
+from hami_plugins.wire import allocator_mark, koordinator
 
 NAME: Final = "hami-plugins-allocations"
 """The name of the policy and its binding unless an operator chooses another."""
@@ -88,7 +88,7 @@ def systems(registry: Registry) -> Mapping[str, Allocations]:
         ),
         "neuron": Allocations(
             keys=awsneuron.SPEC.keys.written(),
-            marks=(awsneuron.ALLOCATOR_MARK,),
+            marks=(allocator_mark.KEY, awsneuron.ALLOCATOR_MARK),
             users=(
                 _KUBE_SCHEDULER,
                 *_accounts("kube-system", "neuron-device-plugin", "my-scheduler", "k8s-neuron-scheduler"),
@@ -97,7 +97,7 @@ def systems(registry: Registry) -> Mapping[str, Allocations]:
         ),
         "volcano": Allocations(
             keys=_written(registry, Dialect.VOLCANO),
-            marks=(volcano.ALLOCATOR_MARK,),
+            marks=(allocator_mark.KEY, volcano.ALLOCATOR_MARK),
             users=(
                 _KUBE_SCHEDULER,
                 *_accounts("volcano-system", "volcano-scheduler"),

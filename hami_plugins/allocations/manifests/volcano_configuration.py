@@ -70,13 +70,13 @@ class Plugin(NamedTuple):
     at: int
 
 
-def document(last: Mapping[str, Any]) -> dict[str, Any]:
-    """A whole configuration, with this plugin at its end."""
+def document(*last: Mapping[str, Any]) -> dict[str, Any]:
+    """A whole configuration, with these plugins at its end."""
     return {
         "actions": "enqueue, allocate, backfill",
         "tiers": [
             {"plugins": [{"name": "priority"}, {"name": "gang"}]},
-            {"plugins": [{"name": PREDICATES}, {"name": "proportion"}, {"name": "nodeorder"}, dict(last)]},
+            {"plugins": [{"name": PREDICATES}, {"name": "proportion"}, {"name": "nodeorder"}, *map(dict, last)]},
         ],
     }
 
@@ -204,11 +204,11 @@ def _failing(plugin: Plugin) -> Iterator[ConfigurationFinding]:
         )
     place = f"{plugin.place} extender.httpTimeout"
     timeout = plugin.arguments.get("extender.httpTimeout")
-    seconds = _seconds(timeout) if isinstance(timeout, str) else None
-    if seconds is None:
+    given = seconds(timeout) if isinstance(timeout, str) else None
+    if given is None:
         told = "is missing" if timeout is None else f"{timeout!r} is not a duration"
         yield warning(place, f"{told}: the default is 1 s", f"write extender.httpTimeout: {TIMEOUT}")
-    elif seconds < LEAST_TIMEOUT:
+    elif given < LEAST_TIMEOUT:
         yield warning(place, f"{timeout} is short for a large node", f"write extender.httpTimeout: {TIMEOUT}")
 
 
@@ -238,7 +238,7 @@ def _turned_off(plugin: Plugin) -> Iterator[ConfigurationFinding]:
             yield error(f"{plugin.place} {option}", what, f"remove {option}: false")
 
 
-def _seconds(text: str) -> float | None:
+def seconds(text: str) -> float | None:
     """A duration as Go writes it (``1m30s``), ``None`` for another text."""
     total, at = 0.0, 0
     for part in _DURATION.finditer(text):

@@ -40,7 +40,7 @@ def document(mode: AllocatorMode, url: str, resources: Sequence[ResourceNames] =
     """A whole configuration for the mode; ``url`` is where the scheduler reaches the extender."""
     if mode is AllocatorMode.EXTENDER:
         return volcano_configuration.document({"name": EXTENDER, "arguments": extender_arguments(url, resources)})
-    return volcano_configuration.document({"name": DEVICESHARE, "arguments": _deviceshare()})
+    return volcano_configuration.document(deviceshare())
 
 
 def check(
@@ -53,25 +53,28 @@ def check(
     if mode is AllocatorMode.EXTENDER:
         return (
             *_evictions(conf),
-            *_with_deviceshare(found),
+            *with_deviceshare(found),
             *volcano_configuration.extender(found, resources, COMMAND),
         )
-    return (*_without_deviceshare(found, mode), *_two_caches(found, resources))
+    return (*without_deviceshare(found, mode), *two_caches(found, resources))
 
 
 def _evictions(conf: Mapping[str, Any]) -> Iterator[ConfigurationFinding]:
     return volcano_configuration.evictions(conf, "cards", "delete pods to free their cards, or use mode webhook")
 
 
-def _deviceshare() -> dict[str, Any]:
-    return {
+def deviceshare() -> dict[str, Any]:
+    """Volcano's own plugin for cards."""
+    arguments = {
         "deviceshare.VGPUEnable": True,
         "deviceshare.SchedulePolicy": "binpack",
         "deviceshare.ScheduleWeight": 10,
     }
+    return {"name": DEVICESHARE, "arguments": arguments}
 
 
-def _with_deviceshare(plugins: list[Plugin]) -> Iterator[ConfigurationFinding]:
+def with_deviceshare(plugins: list[Plugin]) -> Iterator[ConfigurationFinding]:
+    """What is wrong where the extender decides about cards."""
     for plugin in named(plugins, DEVICESHARE):
         if plugin.arguments.get("deviceshare.VGPUEnable") is True:
             yield error(
@@ -81,7 +84,8 @@ def _with_deviceshare(plugins: list[Plugin]) -> Iterator[ConfigurationFinding]:
             )
 
 
-def _without_deviceshare(plugins: list[Plugin], mode: AllocatorMode) -> Iterator[ConfigurationFinding]:
+def without_deviceshare(plugins: list[Plugin], mode: AllocatorMode) -> Iterator[ConfigurationFinding]:
+    """What is wrong where Volcano decides about cards."""
     shares = named(plugins, DEVICESHARE)
     if not any(plugin.arguments.get("deviceshare.VGPUEnable") is True for plugin in shares):
         place = f"{shares[0].place} deviceshare.VGPUEnable" if shares else DEVICESHARE
@@ -103,7 +107,8 @@ def _without_deviceshare(plugins: list[Plugin], mode: AllocatorMode) -> Iterator
             )
 
 
-def _two_caches(plugins: list[Plugin], resources: Sequence[ResourceNames]) -> Iterator[ConfigurationFinding]:
+def two_caches(plugins: list[Plugin], resources: Sequence[ResourceNames]) -> Iterator[ConfigurationFinding]:
+    """Whether an extender is asked about these as well."""
     for plugin in named(plugins, EXTENDER):
         managed = plugin.arguments.get("extender.managedResources")
         if isinstance(managed, list) and set(managed) & set(names_of(resources)):

@@ -160,6 +160,37 @@ def _of_pods(hooks: Hooks) -> list[dict[str, str]]:
     return [*([of_scheduler] if names else []), {"name": "asks-for-cards", "expression": asks}]
 
 
+def of_jobs(hooks: Hooks, target: WebhookTarget, exempt: Iterable[str], resources: Iterable[str]) -> dict[str, Any]:
+    """The webhook for new Volcano Jobs whose containers ask for one of these. Nobody waits for it."""
+    asked = ", ".join(f"'{name}'" for name in resources)
+    asks = (
+        "has(object.spec.tasks) && object.spec.tasks.exists(t, has(t.template) && has(t.template.spec) && "
+        "t.template.spec.containers.exists(c, has(c.resources) && has(c.resources.limits) && "
+        f"[{asked}].exists(name, name in c.resources.limits)))"
+    )
+    return {
+        "name": f"jobs.{hooks.domain}",
+        "clientConfig": target.client(JOB_PATH),
+        "rules": [
+            {
+                "apiGroups": ["batch.volcano.sh"],
+                "apiVersions": ["v1alpha1"],
+                "operations": ["CREATE"],
+                "resources": ["jobs"],
+                "scope": "Namespaced",
+            }
+        ],
+        "matchConditions": [{"name": "asks-for-neuron", "expression": asks}],
+        "failurePolicy": "Ignore",
+        "timeoutSeconds": IGNORE_SECONDS,
+        "reinvocationPolicy": "IfNeeded",
+        "sideEffects": "None",
+        "namespaceSelector": elsewhere([*exempt, target.namespace]),
+        "admissionReviewVersions": ["v1"],
+        "matchPolicy": "Equivalent",
+    }
+
+
 def elsewhere(exempt: Iterable[str]) -> dict[str, Any]:
     """The selector of all namespaces but these."""
     wanted = list(dict.fromkeys(exempt))

@@ -11,13 +11,14 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
-from hami_plugins.allocations.manifests import volcano_configuration
+from hami_plugins.allocations.manifests import stale_allocations, volcano_configuration
 from hami_plugins.allocations.manifests.volcano_configuration import ConfigurationFinding
 from hami_plugins.allocations.product import Product
 from hami_plugins.allocator import audit as auditing
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.cli.kit import output
 from hami_plugins.cli.kit.edge import Exit
+from hami_plugins.cli.kit.objects import print_documents
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.cli.kit.service import file_text
 from hami_plugins.config import texts
@@ -27,6 +28,7 @@ from hami_plugins.kube.port import SNAPSHOT_COLLECTIONS
 from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.output.rows import Table, TableRow
 from hami_plugins.output.schema import API_VERSION
+from hami_plugins.vendors.volcano_releases import ALLOCATION_BY_BINDING
 from hami_plugins.wire import lenient
 from hami_plugins.wire.fields import Json
 
@@ -43,7 +45,7 @@ class ConfFindingDocument(TypedDict):
 
 
 class VolcanoConfCheckDocument(TypedDict):
-    """The answer of ``hami-plugins volcano-vgpu conf --check``."""
+    """The answer of ``conf --check`` about Volcano."""
 
     apiVersion: Literal["hami-plugins.io/v1alpha1"]
     kind: Literal["VolcanoConfCheck"]
@@ -56,6 +58,14 @@ class NeuronConfCheckDocument(TypedDict):
 
     apiVersion: Literal["hami-plugins.io/v1alpha1"]
     kind: Literal["NeuronConfCheck"]
+    findings: list[ConfFindingDocument]
+
+
+class KubeSchedulerConfCheckDocument(TypedDict):
+    """The answer of ``hami-plugins allocator conf --kube-scheduler --check``."""
+
+    apiVersion: Literal["hami-plugins.io/v1alpha1"]
+    kind: Literal["KubeSchedulerConfCheck"]
     findings: list[ConfFindingDocument]
 
 
@@ -80,11 +90,16 @@ def read_conf(client: Callable[[], KubeClient], source: str | None, namespace: s
     if source is None:
         place = f"ConfigMap {namespace}/{volcano_configuration.CONFIG_MAP}"
         return place, texts.mapping(_held(_config_map(client(), place, namespace), place), place)
-    place, text = ("stdin", sys.stdin.read()) if source == STDIN else (source, file_text(source) or "")
-    document = texts.mapping(text, place)
+    place, document = read_document(source)
     if document.get("kind") == "ConfigMap":
         document = texts.mapping(_held(document, place), f"{place}: {volcano_configuration.CONFIG_KEY}")
     return place, document
+
+
+def read_document(source: str) -> tuple[str, dict[str, Any]]:
+    """What a file says, or stdin, with the name of it."""
+    place, text = ("stdin", sys.stdin.read()) if source == STDIN else (source, file_text(source) or "")
+    return place, texts.mapping(text, place)
 
 
 def print_check(
@@ -104,6 +119,23 @@ def print_check(
         told = "".join(f" for {name} {value}" for name, value in about.items())
         output.line(f"{place}: no defects{told}")
     return Exit.FINDINGS if found else Exit.FINE
+
+
+def print_policy(*, version: str, form: Form) -> int:
+    """Print the admission policy that removes stale allocations of Volcano from Bindings."""
+    if version not in stale_allocations.POLICY_VERSIONS:
+        raise ConfigError(f"--version {version}: not one of {', '.join(stale_allocations.POLICY_VERSIONS)}")
+    documents = stale_allocations.policy(version)
+    if form is Form.JSON:
+        output.document({"apiVersion": "v1", "kind": "List", "items": list(documents)}, form)
+        return Exit.FINE
+    for known, servers in stale_allocations.POLICY_VERSIONS.items():
+        output.line(f"# {known}: {servers}")
+    later = " and ".join(map(str, ALLOCATION_BY_BINDING.spans))
+    output.line(
+        f"# Not with Volcano {later}: there the Binding has the only copy of the allocation, and this removes it"
+    )
+    return print_documents(documents, form)
 
 
 def audit(product: Product, client: KubeClient, *, keep: float, form: Form, headers: bool) -> int:

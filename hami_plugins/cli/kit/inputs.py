@@ -16,7 +16,7 @@ from hami_plugins.errors import ManifestError, WireError
 
 if TYPE_CHECKING:
     from hami_plugins.cli.kit.progress import Advancing
-    from hami_plugins.config.settings import Settings
+    from hami_plugins.config.settings import DecisionSettings, Settings
     from hami_plugins.engine.registry import Registry
     from hami_plugins.inputs.manifests import Document
     from hami_plugins.model.cluster import ClusterSnapshot
@@ -83,7 +83,7 @@ def settings_of(path: str | None) -> Settings:
     return settings.made({}) if path is None else settings.parse(read_text(path), source=path)
 
 
-def registry_of(settings: Settings) -> Registry:
+def registry_of(settings: DecisionSettings) -> Registry:
     """The vendors as set, and those that other packages bring, also in place of built-in ones."""
     from hami_plugins.cli.kit import plugins
     from hami_plugins.engine.registry import Registry, replaced

@@ -14,6 +14,7 @@ from hami_plugins.errors import ConfigError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
 
+    from hami_plugins.allocator.extension import AllocatorExtensionEntry
     from hami_plugins.config.reference import SettingsProgram
     from hami_plugins.model.vendor import VendorSpec
 
@@ -26,6 +27,9 @@ COMMANDS: Final = "hami_plugins.commands"
 
 SETTINGS: Final = "hami_plugins.settings"
 """Entry points to a ``SettingsProgram``, whose settings are listed."""
+
+ALLOCATORS: Final = "hami_plugins.allocators"
+"""Entry points to an ``AllocatorExtensionEntry``."""
 
 CONTEXT: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 """Of every group: how help is asked for, and how wide it is."""
@@ -131,6 +135,12 @@ def vendors() -> Iterator[VendorSpec]:
 def programs() -> Iterator[SettingsProgram]:
     """The programs of other packages that have settings, by the names of their entry points."""
     for entry in sorted(_entries(SETTINGS), key=lambda entry: entry.name):
+        yield _loaded(entry)
+
+
+def allocator_extensions() -> Iterator[AllocatorExtensionEntry]:
+    """What other packages add to the allocator, by the names of their entry points."""
+    for entry in sorted(_entries(ALLOCATORS), key=lambda entry: entry.name):
         yield _loaded(entry)
 
 

@@ -24,34 +24,8 @@ def webhooks(
     Nobody waits for a patch: a job is made as it is while the server is away.
     """
     found = shared.webhooks(HOOKS, target, exempt=exempt, marked_only=marked_only)
-    return {**found, "webhooks": [*found["webhooks"], _of_jobs(target, exempt)]} if jobs else found
-
-
-def _of_jobs(target: WebhookTarget, exempt: Iterable[str]) -> dict[str, Any]:
-    asked = ", ".join(f"'{name}'" for name in SPEC.resources.all())
-    asks = (
-        "has(object.spec.tasks) && object.spec.tasks.exists(t, has(t.template) && has(t.template.spec) && "
-        "t.template.spec.containers.exists(c, has(c.resources) && has(c.resources.limits) && "
-        f"[{asked}].exists(name, name in c.resources.limits)))"
+    return (
+        {**found, "webhooks": [*found["webhooks"], shared.of_jobs(HOOKS, target, exempt, SPEC.resources.all())]}
+        if jobs
+        else found
     )
-    return {
-        "name": f"jobs.{HOOKS.domain}",
-        "clientConfig": target.client(shared.JOB_PATH),
-        "rules": [
-            {
-                "apiGroups": ["batch.volcano.sh"],
-                "apiVersions": ["v1alpha1"],
-                "operations": ["CREATE"],
-                "resources": ["jobs"],
-                "scope": "Namespaced",
-            }
-        ],
-        "matchConditions": [{"name": "asks-for-neuron", "expression": asks}],
-        "failurePolicy": "Ignore",
-        "timeoutSeconds": shared.IGNORE_SECONDS,
-        "reinvocationPolicy": "IfNeeded",
-        "sideEffects": "None",
-        "namespaceSelector": shared.elsewhere([*exempt, target.namespace]),
-        "admissionReviewVersions": ["v1"],
-        "matchPolicy": "Equivalent",
-    }

@@ -18,7 +18,7 @@ from hami_plugins.model.pods import ContainerAllocation, Pod
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import DeviceDemand
 from hami_plugins.model.units import NodeName, PodUid
-from neuron_topology.core.capacity_block_end import MARGIN
+from hami_plugins.vendors.awsneuron import CAPACITY_BLOCK_MARGIN
 from neuron_topology.core.gangs.capacity import MemberRequest, free_of, lacking
 from neuron_topology.core.gangs.members import GangKey, GangMember, GangMembers, gang_key
 from neuron_topology.core.gangs.shared_sets import shared_set
@@ -59,7 +59,9 @@ class Gangs(AllocationPlanner):
     ``members`` are filled by what the watches show.
     """
 
-    def __init__(self, *, now: Callable[[], float], margin: float = MARGIN, members: GangMembers | None = None) -> None:
+    def __init__(
+        self, *, now: Callable[[], float], margin: float = CAPACITY_BLOCK_MARGIN, members: GangMembers | None = None
+    ) -> None:
         self._now = now
         self._margin = margin
         self._members = GangMembers() if members is None else members

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from neuron_topology.core.allocator.scheduler_configuration import document
+from hami_plugins.allocations.manifests.kube_scheduler_configuration import document
+from neuron_topology.core.vendor import SPEC
 
 
 def extender(**more: Any) -> dict[str, Any]:
-    (found,) = document("https://allocator:9443/neuron", **more)["extenders"]
+    (found,) = document("https://allocator:9443/neuron", (SPEC.resources,), **more)["extenders"]
     assert isinstance(found, dict)
     return found
 

@@ -1,0 +1,67 @@
+"""The allocator of all vendors, put together: what its settings, its vendors and their packages say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Unpack
+
+from prometheus_client.core import Metric
+
+from hami_plugins.allocations.mode import AllocatorMode
+from hami_plugins.allocations.planner import AllocationPlanner
+from hami_plugins.allocations.product import Product, nothing_carried, volcano_carried
+from hami_plugins.allocator.extension import AllocatorExtension, AllocatorExtensionEntry
+from hami_plugins.allocator.node_writer import Toucher
+from hami_plugins.allocator.server import READ_SECONDS, AllocatorOptions, AllocatorServer
+from hami_plugins.allocator.shared_settings import SharedAllocatorSettings
+from hami_plugins.engine.registry import Registry
+from hami_plugins.kube.election import BoundedApi
+from hami_plugins.wire import allocator_mark
+
+METRICS: Final = "hami_allocator"
+"""What the names of the server's metrics begin with."""
+
+AUDIT: Final = "AllocationAudit"
+
+
+def product_of(
+    settings: SharedAllocatorSettings, vendors: Registry, extension: AllocatorExtension | None = None
+) -> Product:
+    """What is allocated in a cluster with these settings, for Volcano and for kube-scheduler."""
+    mode = settings.volcano.mode
+    return Product(
+        audit=AUDIT,
+        registry=vendors,
+        rules=settings.rules(),
+        marker=(allocator_mark.KEY, mode.value),
+        schedulers=settings.volcano.schedulers,
+        jobs=None if extension is None else extension.jobs,
+        kube_scheduler=True,
+        binds=settings.scheduler.binds,
+        groups=True,
+        planner=AllocationPlanner if extension is None else extension.planner,
+        carried=volcano_carried if mode is AllocatorMode.WEBHOOK else nothing_carried,
+    )
+
+
+def shared_allocator(
+    settings: SharedAllocatorSettings,
+    api: BoundedApi,
+    vendors: Registry,
+    entry: AllocatorExtensionEntry | None,
+    **options: Unpack[AllocatorOptions],
+) -> AllocatorServer:
+    """One replica. In mode ``extender`` Volcano counts no cards, so that no node has to be written."""
+    metrics = options["metrics"]
+    extension = None if entry is None else entry(metrics.metrics, settings)
+    writer = None
+    if settings.volcano.mode is AllocatorMode.WEBHOOK:
+        writer = Toucher(api.within(READ_SECONDS), interval=settings.volcano.touch_interval, metrics=metrics)
+    server = AllocatorServer(settings, api, product_of(settings, vendors, extension), writer=writer, **options)
+
+    def devices() -> Iterable[Metric]:
+        snapshot = server.snapshot()
+        return () if snapshot is None or extension is None else extension.families(snapshot)
+
+    metrics.metrics.collected(devices)
+    return server

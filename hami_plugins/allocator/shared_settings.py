@@ -1,0 +1,92 @@
+"""What an operator can set about the allocator of all vendors, and where that comes from.
+
+Built-in defaults, then the YAML file, then ``HAMI_PLUGINS__ALLOCATOR__...`` from the environment. How pods are admitted
+and ranked, and what vendors call their resources, is set in the words of the planning commands, so that ``plan`` and
+the allocator can be given the same sections.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from hami_plugins.allocations.mode import AllocatorMode
+from hami_plugins.allocator.settings import AllocatorSettings
+from hami_plugins.config.settings import DecisionSettings, NeuronSettings, SchedulerSettings, VolcanoSettings
+from hami_plugins.config.values import Name, Seconds
+from hami_plugins.engine.intake import Rules
+from hami_plugins.vendors import volcano
+from hami_plugins.vendors.awsneuron import CAPACITY_BLOCK_MARGIN
+from hami_plugins.web.settings import ServedProgram, server_defaults
+
+PREFIX: Final = "HAMI_PLUGINS__ALLOCATOR__"
+"""What a variable begins with that sets something: ``HAMI_PLUGINS__ALLOCATOR__VOLCANO__MODE``."""
+
+NAME: Final = "hami-plugins-allocator"
+"""What the allocator's objects are called unless an operator has it otherwise."""
+
+NEURON: Final = "AWSNeuron"
+
+
+class KubeSchedulerSettings(SchedulerSettings):
+    """kube-scheduler with the allocator as its extender."""
+
+    binds: bool = Field(True, description="Whether kube-scheduler may leave Bindings to the server.")
+
+
+class VolcanoAllocatorSettings(VolcanoSettings):
+    """Volcano's scheduler. ``schedulers`` are those whose pods are marked.
+
+    ``touch_interval`` is how long answers are gathered for a write of their node in mode ``webhook``, of which there is
+    at most one a second.
+    """
+
+    mode: Literal[AllocatorMode.EXTENDER, AllocatorMode.WEBHOOK] = Field(
+        AllocatorMode.EXTENDER,
+        description="How allocations are corrected: `extender` answers extender calls, `webhook` corrects Bindings.",
+    )
+    schedulers: Annotated[tuple[Name, ...], Field(min_length=1)] = Field(
+        ("volcano",),
+        description="Names of Volcano's schedulers, whose pods are marked.",
+    )
+    touch_interval: Seconds = Field(
+        0.1,
+        description="Seconds during which corrections of a node are collected for one write in mode `webhook`.",
+    )
+
+
+class NeuronDeviceSettings(NeuronSettings):
+    """AWS Neuron devices. ``capacity_block_margin`` is how long before the end of a Capacity Block its machines go."""
+
+    capacity_block_margin: Seconds = Field(
+        CAPACITY_BLOCK_MARGIN,
+        description="Seconds before the end of a Capacity Block at which its machines go.",
+    )
+
+
+@server_defaults(name=NAME, namespace="kube-system", port=9395)
+class SharedAllocatorSettings(DecisionSettings, AllocatorSettings):
+    """All of the server's settings. ``vendors`` are those whose devices it gives."""
+
+    vendors: Annotated[tuple[Name, ...], Field(min_length=1)] = Field(
+        (volcano.SPEC.name, NEURON),
+        description="Vendors whose devices the server allocates, by the names that `hami-plugins vendors` lists.",
+    )
+    scheduler: KubeSchedulerSettings = Field(default_factory=KubeSchedulerSettings)
+    volcano: VolcanoAllocatorSettings = Field(default_factory=VolcanoAllocatorSettings)
+    neuron: NeuronDeviceSettings = Field(default_factory=NeuronDeviceSettings)
+
+    def rules(self) -> Rules:
+        """How pods are admitted and ranked: the policy also orders the cards of a node, as in Volcano from 1.15 on."""
+        found = super().rules()
+        return replace(found, policies=replace(found.policies, volcano_orders_cards=True))
+
+
+SETTINGS: Final = ServedProgram(
+    name="allocator",
+    model=SharedAllocatorSettings,
+    prefix=PREFIX,
+    commands="allocator",
+)

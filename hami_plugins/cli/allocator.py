@@ -1,0 +1,176 @@
+"""``hami-plugins allocator``: the server of all vendors and what it needs. The work is imported when it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hami_plugins.allocations.mode import AllocatorMode
+from hami_plugins.cli.kit import options
+from hami_plugins.cli.kit.options import Form
+from hami_plugins.cli.kit.plugins import command_group
+from hami_plugins.cli.kit.server_commands import trust_command, verify
+
+if TYPE_CHECKING:
+    from hami_plugins.cli.allocator_server import AllocatorInputs
+
+app = command_group(
+    "allocator",
+    "The server that allocates the devices of all vendors, for Volcano and for kube-scheduler, from one cache.",
+)
+
+ModeName = Annotated[
+    AllocatorMode | None,
+    typer.Option("--mode", help="Component that assigns Volcano's cards. Default: the setting, else extender."),
+]
+
+
+@app.command()
+def run(
+    *,
+    config: options.Config = None,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Run the server until it is stopped.
+
+    Answers the extender calls of Volcano and of kube-scheduler and the API server's webhooks from one cache. Of several
+    replicas one answers; /readyz says which. Every setting can also come from the environment:
+    HAMI_PLUGINS__ALLOCATOR__VOLCANO__MODE=webhook.
+
+    Writes: its lease; Bindings, where kube-scheduler leaves them to it; in mode webhook an annotation of nodes; with
+    its own certificates a Secret.
+    """
+    from hami_plugins.cli.allocator_server import AllocatorInputs, run_server
+
+    raise typer.Exit(run_server(AllocatorInputs(config=config, context=context, kubeconfig=kubeconfig)))
+
+
+@app.command()
+def conf(
+    *,
+    check: options.CheckFile = None,
+    live: options.Live = False,
+    namespace: options.VolcanoNamespace = "volcano-system",
+    kube_scheduler: Annotated[
+        bool, typer.Option("--kube-scheduler", help="Print or check kube-scheduler's configuration, not Volcano's.")
+    ] = False,
+    mode: ModeName = None,
+    config: options.Config = None,
+    output: options.Output = Form.TABLE,
+    no_headers: options.NoHeaders = False,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Print a scheduler's configuration with the server as its extender, or check an existing one. Reads only.
+
+    --live reads Volcano's from the cluster; kube-scheduler's is a file of its node. Exit code 1 if it has errors; each
+    finding names the correction.
+    """
+    from hami_plugins.cli.allocator_server import (
+        AllocatorInputs,
+        check_conf,
+        check_scheduler_conf,
+        print_conf,
+        print_scheduler_conf,
+    )
+
+    inputs = AllocatorInputs(config=config, mode=mode, context=context, kubeconfig=kubeconfig)
+    if check is not None and live:
+        raise typer.BadParameter("cannot be combined with --live", param_hint="--check")
+    if kube_scheduler and live:
+        raise typer.BadParameter("reads Volcano's; give kube-scheduler's with --check", param_hint="--live")
+    if kube_scheduler and check is None:
+        raise typer.Exit(print_scheduler_conf(inputs, form=output))
+    if kube_scheduler:
+        raise typer.Exit(check_scheduler_conf(inputs, source=str(check), form=output, headers=not no_headers))
+    if check is None and not live:
+        raise typer.Exit(print_conf(inputs, form=output))
+    source = None if live else check
+    raise typer.Exit(check_conf(inputs, source=source, namespace=namespace, form=output, headers=not no_headers))
+
+
+@app.command()
+def webhooks(
+    *,
+    url: options.Url = "",
+    ca_file: options.CaFile = None,
+    exempt: options.Exempt = None,
+    marked_only: Annotated[
+        bool, typer.Option("--marked-only", help="Ignore Bindings of unmarked pods: plain pods, and older pods.")
+    ] = False,
+    jobs: Annotated[
+        bool, typer.Option("--jobs", help="Patch new Volcano Jobs for Neuron devices, as `neuron patch` does.")
+    ] = False,
+    config: options.Config = None,
+    output: options.Output = Form.YAML,
+) -> None:
+    """Print the configuration of the webhooks for `kubectl apply`. Reads only.
+
+    Pods that ask for devices are marked; the Binding of a marked pod waits for the server; all others pass while it is
+    away.
+    """
+    from hami_plugins.cli.allocator_server import AllocatorInputs, print_webhooks
+
+    raise typer.Exit(
+        print_webhooks(
+            AllocatorInputs(config=config),
+            url=url,
+            ca_file=ca_file,
+            exempt=exempt or [],
+            marked_only=marked_only,
+            jobs=jobs,
+            form=output,
+        )
+    )
+
+
+def _inputs(**given: Any) -> AllocatorInputs:
+    from hami_plugins.cli.allocator_server import AllocatorInputs
+
+    return AllocatorInputs(**given)
+
+
+app.command()(trust_command(_inputs, "mutating"))
+app.command()(verify)
+
+
+@app.command()
+def policy(
+    *,
+    version: Annotated[
+        str, typer.Option("--version", metavar="VERSION", help="Version of the API that the API server serves.")
+    ] = "v1beta1",
+    output: options.Output = Form.YAML,
+) -> None:
+    """Print the admission policy that removes stale allocations of Volcano from Bindings. Reads only.
+
+    The smallest fix, without a process of ours: a gang that had to wait gets its own cards. Nothing else is corrected.
+    `hami-plugins allocation-policy` prints the policy that limits which accounts write allocations on pods.
+    """
+    from hami_plugins.cli.kit.allocator import print_policy
+
+    raise typer.Exit(print_policy(version=version, form=output))
+
+
+@app.command()
+def audit(
+    *,
+    config: options.Config = None,
+    output: options.Output = Form.TABLE,
+    no_headers: options.NoHeaders = False,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """List the bound pods with wrong devices: of another node, allocated twice, unknown, or none. Reads only.
+
+    Exit code 1 if there are any.
+    """
+    from hami_plugins.cli.allocator_server import AllocatorInputs
+    from hami_plugins.cli.allocator_server import audit as run_audit
+    from hami_plugins.observe import logging
+
+    logging.configure("error", "auto")
+    inputs = AllocatorInputs(config=config, context=context, kubeconfig=kubeconfig)
+    raise typer.Exit(run_audit(inputs, form=output, headers=not no_headers))

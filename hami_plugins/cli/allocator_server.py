@@ -1,0 +1,151 @@
+"""The work of the commands of the allocator."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hami_plugins.allocations.manifests import allocator_configuration, kube_scheduler_configuration
+from hami_plugins.allocations.manifests import webhooks as manifests
+from hami_plugins.allocations.manifests.webhooks import EXEMPT, Hooks
+from hami_plugins.allocations.mode import AllocatorMode
+from hami_plugins.allocations.served_vendors import served_vendors
+from hami_plugins.allocator.extension import AllocatorExtensionEntry
+from hami_plugins.allocator.handlers import EXTENDER_PATH, SCHEDULER_PATH
+from hami_plugins.allocator.metrics import AllocatorMetrics
+from hami_plugins.allocator.shared_allocator import METRICS, product_of, shared_allocator
+from hami_plugins.allocator.shared_settings import NAME, PREFIX, SETTINGS, SharedAllocatorSettings
+from hami_plugins.cli.kit import allocator, plugins
+from hami_plugins.cli.kit.inputs import registry_of
+from hami_plugins.cli.kit.memory import undisturbed
+from hami_plugins.cli.kit.objects import print_documents, target
+from hami_plugins.cli.kit.options import Form
+from hami_plugins.cli.kit.server_inputs import ServerInputs
+from hami_plugins.cli.kit.service import identity, serve
+from hami_plugins.engine.registry import Registry
+from hami_plugins.model.dialect import Dialect
+from hami_plugins.model.vendor_names import ResourceNames
+from hami_plugins.observe import logging
+from hami_plugins.web.settings import ServedProgram
+from hami_plugins.wire import allocator_mark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocatorInputs(ServerInputs[SharedAllocatorSettings]):
+    """What a command was given."""
+
+    program: ServedProgram[SharedAllocatorSettings] = SETTINGS
+    component: str = NAME
+    mode: AllocatorMode | None = None
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """An option wins over all that is written."""
+        if self.mode is None:
+            return os.environ
+        return {**os.environ, f"{PREFIX}VOLCANO__MODE": self.mode.value}
+
+
+def vendors_of(settings: SharedAllocatorSettings) -> Registry:
+    """The vendors whose devices are allocated. Raises ``ConfigError``."""
+    return served_vendors(registry_of(settings), settings.vendors)
+
+
+def extension_of(vendors: Registry) -> AllocatorExtensionEntry | None:
+    """What another package adds for one of these vendors."""
+    return next((each for each in plugins.allocator_extensions() if vendors.get(each.vendor) is not None), None)
+
+
+def scheduler_resources(vendors: Registry) -> list[ResourceNames]:
+    """What kube-scheduler's pods may ask the server for: Volcano's own devices are for its scheduler alone."""
+    return [spec.resources for spec in vendors if spec.dialect is Dialect.HAMI]
+
+
+def run_server(inputs: AllocatorInputs) -> int:
+    """Run until a signal ends it."""
+    settings = inputs.settings()
+    logging.configure(settings.log.level, settings.log.form)
+    vendors, metrics = vendors_of(settings), AllocatorMetrics(METRICS)
+    client = inputs.counted_client(metrics.metrics)
+    entry = extension_of(vendors)
+    server = shared_allocator(
+        settings, client, vendors, entry, metrics=metrics, identity=identity(), filling=undisturbed
+    )
+    names = ", ".join(spec.name for spec in vendors)
+    return serve(server, "allocator", mode=settings.volcano.mode.value, vendors=names)
+
+
+def print_conf(inputs: AllocatorInputs, *, form: Form) -> int:
+    """Print Volcano's scheduler configuration for the mode, and the flags that go with it."""
+    settings = inputs.settings()
+    mode, vendors = settings.volcano.mode, vendors_of(settings)
+    document = allocator_configuration.document(mode, settings.plain_url(EXTENDER_PATH), vendors)
+    flags = allocator_configuration.flags(mode, vendors)
+    about = f"for mode {mode.value}. The last plugins are"
+    return allocator.print_conf(document, about=about, flags=flags, form=form)
+
+
+def check_conf(inputs: AllocatorInputs, *, source: str | None, namespace: str, form: Form, headers: bool) -> int:
+    """Check Volcano's configuration, out of a file or (without one) out of the cluster."""
+    settings = inputs.settings()
+    mode = settings.volcano.mode
+    place, conf = allocator.read_conf(inputs.client, source, namespace)
+    found = allocator_configuration.check(conf, mode, vendors_of(settings))
+    return allocator.print_check(
+        found, kind="VolcanoConfCheck", place=place, about={"mode": mode.value}, form=form, headers=headers
+    )
+
+
+def print_scheduler_conf(inputs: AllocatorInputs, *, form: Form) -> int:
+    """Print the part of kube-scheduler's configuration that has it ask the server."""
+    settings = inputs.settings()
+    resources = scheduler_resources(vendors_of(settings))
+    url = settings.plain_url(SCHEDULER_PATH)
+    document = kube_scheduler_configuration.document(url, resources, binds=settings.scheduler.binds)
+    return print_documents((document,), form)
+
+
+def check_scheduler_conf(inputs: AllocatorInputs, *, source: str, form: Form, headers: bool) -> int:
+    """Check kube-scheduler's configuration out of a file."""
+    settings = inputs.settings()
+    resources = scheduler_resources(vendors_of(settings))
+    place, conf = allocator.read_document(source)
+    url = settings.plain_url(SCHEDULER_PATH)
+    found = kube_scheduler_configuration.check(conf, url, resources, binds=settings.scheduler.binds)
+    return allocator.print_check(
+        found, kind="KubeSchedulerConfCheck", place=place, about={}, form=form, headers=headers
+    )
+
+
+def print_webhooks(
+    inputs: AllocatorInputs,
+    *,
+    url: str,
+    ca_file: str | None,
+    exempt: list[str],
+    marked_only: bool,
+    jobs: bool,
+    form: Form,
+) -> int:
+    """Print the configuration of the webhooks."""
+    settings = inputs.settings()
+    vendors = vendors_of(settings)
+    hooks = Hooks(
+        domain="allocator.hami-plugins.io",
+        marker=allocator_mark.KEY,
+        resources=[spec.resources for spec in vendors],
+        keys=product_of(settings, vendors).keys,
+    )
+    reached, kept = target(settings, url=url, ca_file=ca_file), exempt or EXEMPT
+    document = manifests.webhooks(hooks, reached, exempt=kept, marked_only=marked_only)
+    if jobs and (entry := extension_of(vendors)) is not None:
+        document["webhooks"].append(manifests.of_jobs(hooks, reached, kept, entry.resources))
+    return print_documents((document,), form)
+
+
+def audit(inputs: AllocatorInputs, *, form: Form, headers: bool) -> int:
+    """List what is wrong with the allocations of pods that are bound."""
+    settings = inputs.settings()
+    product = product_of(settings, vendors_of(settings))
+    return allocator.audit(product, inputs.client(), keep=settings.reservation, form=form, headers=headers)

@@ -1,0 +1,44 @@
+"""What Neuron devices add to the allocator of all vendors: gangs with the same set on each node, and their figures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from prometheus_client.core import Metric
+
+from hami_plugins.allocator.shared_allocator import METRICS
+from hami_plugins.allocator.shared_settings import SharedAllocatorSettings
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.observe.metrics import Metrics
+from hami_plugins.wire.admission_review import Answer
+from hami_plugins.wire.fields import Json
+from neuron_topology.core.gangs.gangs import Gangs
+from neuron_topology.core.jobs.admission import admit
+from neuron_topology.core.vendor import SPEC
+from neuron_topology.server.gang_metrics import GangMetrics
+from neuron_topology.server.metrics import families
+
+
+class NeuronExtension:
+    """Of one replica; see ``AllocatorExtension``."""
+
+    vendor: ClassVar[str] = SPEC.name
+    resources: ClassVar[Sequence[str]] = SPEC.resources.all()
+
+    def __init__(self, metrics: Metrics, settings: SharedAllocatorSettings) -> None:
+        self._gangs = GangMetrics(metrics, now=time.time, prefix=METRICS)
+        self._margin = settings.neuron.capacity_block_margin
+
+    def jobs(self, raw: Json) -> Answer:
+        """See ``AllocatorExtension``."""
+        return admit(raw)
+
+    def planner(self) -> Gangs:
+        """See ``AllocatorExtension``."""
+        return Gangs(now=time.time, margin=self._margin, members=self._gangs.followed())
+
+    def families(self, snapshot: ClusterSnapshot) -> Iterable[Metric]:
+        """See ``AllocatorExtension``."""
+        return (*families(snapshot), self._gangs.family())

@@ -1,0 +1,86 @@
+"""The embedded cluster with the allocator of all vendors, asked by Volcano and by kube-scheduler."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hami_plugins.allocations.manifests import webhooks as manifests
+from hami_plugins.allocations.manifests.webhooks import Hooks, WebhookTarget
+from hami_plugins.allocations.served_vendors import served_vendors
+from hami_plugins.allocator.handlers import EXTENDER_PATH
+from hami_plugins.allocator.metrics import AllocatorMetrics
+from hami_plugins.allocator.server import AllocatorServer
+from hami_plugins.allocator.shared_allocator import METRICS, product_of, shared_allocator
+from hami_plugins.allocator.shared_settings import SharedAllocatorSettings
+from hami_plugins.cli.kit.inputs import registry_of
+from hami_plugins.kube.client import KubeClient, connect_to
+from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
+from hami_plugins.sandbox.volcano import EmulatedVolcano, ExtenderArguments
+from neuron_topology.server.extension import NeuronExtension
+from tests.integration.volcano_vgpu.allocation.servers import Client
+from tests.integration.volcano_vgpu.allocation.servers import Site as Shared
+
+MARK = "hami-plugins.io/allocator"
+
+
+class Site(Shared):
+    """An API server, and allocators of all vendors beside it."""
+
+    prefix = METRICS
+
+    def made(
+        self, told: dict[str, Any], api: KubeClient, *, metrics: AllocatorMetrics, identity: str, linger: float
+    ) -> tuple[AllocatorServer, bool]:
+        settings = SharedAllocatorSettings.model_validate(told)
+        vendors = served_vendors(registry_of(settings), settings.vendors)
+        server = shared_allocator(
+            settings, api, vendors, NeuronExtension, metrics=metrics, identity=identity, linger=linger
+        )
+        return server, settings.certificate.bootstrap
+
+    @contextmanager
+    def volcano(self, client: Client) -> Iterator[None]:
+        """The webhooks, and Volcano's scheduler with this replica as its extender."""
+        settings = SharedAllocatorSettings()
+        vendors = served_vendors(registry_of(settings), settings.vendors)
+        resources = [spec.resources for spec in vendors]
+        address = client.server.webhook_address
+        assert address is not None
+        target = WebhookTarget(
+            configuration="allocator",
+            service="allocator",
+            namespace="allocator-system",
+            url=f"https://localhost:{address[1]}",
+            ca=base64.b64encode((self.folder / "tls.crt").read_bytes()).decode(),
+        )
+        keys = product_of(settings, vendors).keys
+        self.put(manifests.webhooks(Hooks(domain="x.example", marker=MARK, resources=resources, keys=keys), target))
+        queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "default"}}
+        self.put({**queue, "spec": {"weight": 1}, "status": {"state": "Open"}})
+        managed = tuple(name for each in resources for name in each.all())
+        extender = ExtenderArguments(url=client.plain(EXTENDER_PATH), managed=managed)
+        api = connect_to(self.server.url, component="volcano")
+        with EmulatedVolcano(api, period=0.02, extenders=(extender,)):
+            yield
+        api.close()
+
+    def bound(self, count: int) -> Sequence[dict[str, Any]]:
+        """All pods, once there are so many and all are bound."""
+        found = self.server.objects("pods")
+        return found if len(found) == count and all(each["spec"].get("nodeName") for each in found) else ()
+
+
+@contextmanager
+def site(folder: Path, *nodes: dict[str, Any]) -> Iterator[Site]:
+    """An embedded cluster with these nodes."""
+    with ApiServer(kinds=VOLCANO) as server:
+        made = Site(server, folder)
+        made.put(*nodes)
+        try:
+            yield made
+        finally:
+            made.stop()
