@@ -8,7 +8,7 @@ from functools import cached_property
 
 from hami_plugins.allocations import unread
 from hami_plugins.allocations.planner import AllocationPlanner
-from hami_plugins.engine.annotate import BOOKKEEPING
+from hami_plugins.engine.annotate import BIND_TIME_KEY, BOOKKEEPING, PHASE_KEY
 from hami_plugins.engine.intake import PodInfo, Rules
 from hami_plugins.engine.mutate import is_hamis
 from hami_plugins.engine.registry import Registry
@@ -42,7 +42,7 @@ class Product:
     for it, and ``groups`` whether Volcano's PodGroups are followed. ``planner`` makes what knows more than the devices
     of one node, one for each cache.
 
-    ``schedulers`` are Volcano's. With ``takes_over`` pods that ask for HAMi's resources are given to HAMi's scheduler.
+    ``schedulers`` are Volcano's.
     ``jobs`` answers the creation of a Volcano Job (``None``: no webhook for those).
     ``carried`` are annotations of another scheduler that name an allocation on the node, which is taken if it is right;
     it is given the pod and the Binding's annotations.
@@ -53,7 +53,6 @@ class Product:
     rules: Rules
     marker: tuple[str, str]
     schedulers: Collection[str] = ("volcano",)
-    takes_over: bool = False
     jobs: Callable[[Json], Answer] | None = None
     kube_scheduler: bool = False
     binds: bool = False
@@ -66,6 +65,11 @@ class Product:
         if scheduler in self.schedulers:
             return self.registry
         return self._of_hami if is_hamis(scheduler, self.rules.webhook) else self._of_any
+
+    @cached_property
+    def takes_over(self) -> bool:
+        """Whether pods that ask for HAMi's resources are given to HAMi's scheduler."""
+        return any(map(served_by_hami, self.registry))
 
     @cached_property
     def _of_hami(self) -> Registry:
@@ -101,6 +105,12 @@ class Product:
         """What messages call the devices that are asked for."""
         return " and ".join(dict.fromkeys(word_of(self.registry[name]) for name in demand.vendors))
 
+    def bookkeeping(self, demand: DeviceDemand, *, now_ns: int) -> dict[str, str]:
+        """What HAMi's device plugins look for on a pod that is on its way to them (HAMi 2.10.0 ``scheduler.go``)."""
+        if not any(served_by_hami(self.registry[name]) for name in demand.vendors):
+            return {}
+        return {PHASE_KEY: "allocating", BIND_TIME_KEY: str(now_ns // 10**9)}
+
     def blocking_reason(self, pod: Pod) -> str:
         """Why a pod gets nothing whatever is free; empty where nothing is in its way."""
         asked = ((spec, spec.allocation.blocking_reason) for spec in self.registry)
@@ -110,6 +120,11 @@ class Product:
         """The containers that an unreadable pod's annotations name: those of the vendor that names the most."""
         found = (unread.containers(spec, annotations) for spec in self.registry)
         return max(found, key=len, default=())
+
+
+def served_by_hami(spec: VendorSpec) -> bool:
+    """Whether HAMi's own device plugins give the devices to containers."""
+    return spec.dialect is Dialect.HAMI and not spec.allocation.any_scheduler
 
 
 def word_of(spec: VendorSpec) -> str:

@@ -20,6 +20,7 @@ from hami_plugins.allocations.questions import intake_of
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.memory import LogOnce
 from hami_plugins.allocator.metrics import AllocatorMetrics
+from hami_plugins.allocator.pod_locks import PodLocks
 from hami_plugins.allocator.reader import ReadPod
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.errors import KubeError, WireError
@@ -41,8 +42,8 @@ _log = structlog.get_logger(__name__)
 class SchedulerExtender:
     """``read`` is asked for a pod that the watch has not shown yet, ``create`` posts a Binding (``KubeError``).
 
-    Without ``create`` no pod is bound. ``marker`` is the annotation that sends a Binding to the webhook; ``now_ns``
-    gives Unix nanoseconds.
+    Without ``create`` no pod is bound. ``locks`` are those that HAMi's device plugins wait for. ``marker`` is the
+    annotation that sends a Binding to the webhook; ``now_ns`` gives Unix nanoseconds.
     """
 
     books: LockedAllocationCache
@@ -50,6 +51,7 @@ class SchedulerExtender:
     create: Callable[[str, Mapping[str, Any]], object] | None
     marker: Mapping[str, str]
     metrics: AllocatorMetrics
+    locks: PodLocks | None = None
     now_ns: Callable[[], int]
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
     _on_their_way: set[PodUid] = field(default_factory=set, init=False, repr=False)
@@ -133,12 +135,18 @@ class SchedulerExtender:
             self.metrics.refused(found.code)
             return self.books.words(found, intake)
         _, annotations = found
+        if self.locks is not None and (why := self.locks.acquire(call, intake)):
+            if not again:
+                self.books.undo(call.uid, call.node)
+            return why
         error = self._posted(create, call, {**self.marker, **annotations})
         if error is None:
             return ""
         # An earlier Binding of the pod may still be carried out, or have been: then only the watch or the time ends it.
         if error.status in _REFUSED and error.status != _CONFLICT and not again:
             self.books.undo(call.uid, call.node)
+            if self.locks is not None:
+                self.locks.failed(call)
         _log.warning("binding_failed", pod=f"{call.namespace}/{call.name}", node=call.node, error=str(error))
         return str(error)
 

@@ -305,7 +305,8 @@ class LockedAllocationCache:
                 return found
             if found.source is AllocationSource.NOTHING:
                 return found, {}
-            return found, self._cache.annotations(found, intake.pod, now_ns=now_ns)
+            written = self._cache.annotations(found, intake.pod, now_ns=now_ns)
+            return found, written | self.product.bookkeeping(intake.demand.devices, now_ns=now_ns)
 
     def words(self, declined: Declined, intake: PodInfo) -> str:
         """Why nothing was given, in words with numbers."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from hami_plugins.allocations.answers import AuditFindingKind, Statistics
 from hami_plugins.observe.metrics import Metrics
+
+_LOCKS: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 300.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +64,35 @@ class AllocatorMetrics:
     def read_from(self, sizes: Callable[[], AllocatorSizes | None]) -> None:
         """Adds what is looked up at each reading."""
         self.metrics.collected(lambda: _collected(self._prefix, sizes()))
+
+
+class NodeLockMetrics:
+    """The metrics of the locks that pods need on their nodes."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._waiting = metrics.gauge("node_lock_waiting", "Pods that wait for a lock of their node")
+        self._waits = metrics.histogram(
+            "node_lock_wait_seconds", "Time that pods waited for a lock of their node", ("outcome",), buckets=_LOCKS
+        )
+        self._held = metrics.histogram(
+            "node_lock_held_seconds", "Time that pods had the locks of their node", buckets=_LOCKS
+        )
+        self._releases = metrics.counter("node_lock_releases_total", "Locks that pods had no longer", ("reason",))
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """A pod waits as long as the statement lasts."""
+        with self._waiting.track_inprogress():
+            yield
+
+    def waited(self, outcome: str, seconds: float) -> None:
+        """A pod has its locks, or was refused."""
+        self._waits.labels(outcome).observe(seconds)
+
+    def released(self, reason: str, seconds: float) -> None:
+        """A pod has its locks no longer."""
+        self._held.observe(seconds)
+        self._releases.labels(reason).inc()
 
 
 def _collected(prefix: str, sizes: AllocatorSizes | None) -> Iterable[Metric]:

@@ -5,25 +5,30 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import nullcontext
+from functools import partial
 from typing import Final, Protocol, Required, TypedDict
 
 from starlette.routing import Route
 
 from hami_plugins.allocations import arrivals, marks
 from hami_plugins.allocations.answers import AuditFinding
+from hami_plugins.allocations.lock_demand import lock_keys
 from hami_plugins.allocations.manifests.webhooks import BINDING_PATH, JOB_PATH, POD_PATH
 from hami_plugins.allocations.product import Product
 from hami_plugins.allocator import audit as auditing
 from hami_plugins.allocator.bindings import Bindings
 from hami_plugins.allocator.handlers import KUBE_SCHEDULER, VOLCANO, HandledPath, Handlers
 from hami_plugins.allocator.kube_extender import SchedulerExtender
-from hami_plugins.allocator.metrics import AllocatorMetrics, AllocatorSizes
+from hami_plugins.allocator.metrics import AllocatorMetrics, AllocatorSizes, NodeLockMetrics
+from hami_plugins.allocator.node_locking import NodeLocking
+from hami_plugins.allocator.pod_locks import PodLocks, tell_pod
 from hami_plugins.allocator.reader import RateLimitedRead, reading
 from hami_plugins.allocator.session import Filling, LeaderSession
 from hami_plugins.allocator.settings import AllocatorSettings
 from hami_plugins.allocator.volcano_extender import Extender
 from hami_plugins.errors import HamiPluginsError
 from hami_plugins.kube.election import BoundedApi
+from hami_plugins.kube.events import EventRecorder
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.units import NodeName
 from hami_plugins.web.admission import AdmissionMetrics, AdmissionPath, admission_routes
@@ -110,6 +115,8 @@ class AllocatorServer(Replica):
         self._ending: threading.Thread | None = None
         self._stopping = threading.Event()
         self._writer = writer
+        self._lock_metrics = NodeLockMetrics(metrics.metrics) if lock_keys(product.registry) else None
+        self._events = EventRecorder(self._hasty, settings.service.name, identity)
         documents = DocumentMetrics(metrics.metrics)
         super().__init__(
             settings,
@@ -135,6 +142,7 @@ class AllocatorServer(Replica):
         self._endpoints.start()
         if self._writer is not None:
             self._writer.start()
+        self._events.start()
         self._election.start()
 
     def stop(self) -> None:
@@ -146,6 +154,7 @@ class AllocatorServer(Replica):
         self._endpoints.stop()
         if self._ending is not None:
             self._ending.join()
+        self._events.stop()
         if self._writer is not None:
             self._writer.stop()
 
@@ -157,12 +166,14 @@ class AllocatorServer(Replica):
 
     def _begin(self) -> None:
         """The lease is ours."""
+        locking = self._locking()
         term = LeaderSession(
             self._api,
             self._settings,
             self._product,
             metrics=self._metrics,
             read=self._read,
+            locking=locking,
             filling=self._filling,
             on_filled=lambda: self._heal(term),
         )
@@ -170,7 +181,7 @@ class AllocatorServer(Replica):
             term=term,
             bindings=self._bindings(term),
             extender=self._extender(term),
-            scheduler=self._scheduler(term),
+            scheduler=self._scheduler(term, locking),
         )
         term.start()
 
@@ -201,14 +212,27 @@ class AllocatorServer(Replica):
         settings = self._settings
         return Extender(term.books, read=self._rationed, weight=settings.weight, metrics=self._metrics)
 
-    def _scheduler(self, term: LeaderSession) -> SchedulerExtender:
+    def _scheduler(self, term: LeaderSession, locking: NodeLocking | None) -> SchedulerExtender:
         return SchedulerExtender(
             books=term.books,
             read=self._rationed,
             create=self._api.within(BIND_SECONDS).create if self._product.binds else None,
             marker=dict((self._product.marker,)),
             metrics=self._metrics,
+            locks=None if locking is None else PodLocks(locking, self._product.registry),
             now_ns=time.time_ns,
+        )
+
+    def _locking(self) -> NodeLocking | None:
+        """The locks of one leader; none where no vendor's plugin waits for one."""
+        if self._lock_metrics is None:
+            return None
+        return NodeLocking(
+            self._hasty,
+            self._product.registry,
+            marker=self._product.marker,
+            metrics=self._lock_metrics,
+            report=partial(tell_pod, self._events),
         )
 
     def _active(self) -> Handlers:

@@ -18,12 +18,13 @@ from hami_plugins.allocations.product import Product
 from hami_plugins.allocator.audit import Auditor
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.metrics import AllocatorMetrics
+from hami_plugins.allocator.node_locking import NodeLocking
 from hami_plugins.allocator.reader import ReadPod
 from hami_plugins.allocator.settings import REQUEST_SECONDS, AllocatorSettings
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.port import Selection, Watching
-from hami_plugins.kube.reflector import Backoff, Reflector, ReflectorOptions
+from hami_plugins.kube.reflector import Backoff, ObjectChange, Reflector, ReflectorOptions
 from hami_plugins.wire import lenient, pods
 
 EXPIRY_SECONDS: Final = 1.0
@@ -55,7 +56,7 @@ class LeaderSession:
     """From ``start`` to ``stop``. ``ready`` is whether the cache knows the whole cluster and hears what happens there.
 
     ``filling`` is entered while the lists are taken in, ``on_filled`` called when that is done. ``read`` is asked for
-    pods of which nothing was heard after their Bindings.
+    pods of which nothing was heard after their Bindings. ``locking`` follows nodes and pods as well.
     """
 
     def __init__(  # noqa: PLR0913 - what it is made of
@@ -66,6 +67,7 @@ class LeaderSession:
         *,
         metrics: AllocatorMetrics,
         read: ReadPod,
+        locking: NodeLocking | None = None,
         filling: Filling = nullcontext,
         on_filled: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
@@ -78,11 +80,12 @@ class LeaderSession:
         self._clock = clock
         self._filling = filling
         self._on_filled = on_filled
+        self._locking = locking
         self._stop = threading.Event()
         nodes, pods = Selection(paths.NODES, "Node"), Selection(paths.PODS, "Pod")
         usual = ReflectorOptions(backoff=Backoff(most=LONGEST_PAUSE), unhealthy_after=UNHEALTHY_SECONDS, clock=clock)
-        self._nodes = Reflector(api, nodes, on_change=self.books.node_changed, name="allocator-nodes", **usual)
-        self._pods = Reflector(api, pods, on_change=self.books.pod_changed, name="allocator-pods", **usual)
+        self._nodes = Reflector(api, nodes, on_change=self._node_changed, name="allocator-nodes", **usual)
+        self._pods = Reflector(api, pods, on_change=self._pod_changed, name="allocator-pods", **usual)
         # A cluster may do without PodGroups, so that nobody waits for them, and they are asked for seldom.
         rare = ReflectorOptions(backoff=Backoff(most=LONGEST_ABSENCE), unhealthy_after=UNHEALTHY_SECONDS, clock=clock)
         groups = Selection(POD_GROUPS, "PodGroup")
@@ -119,6 +122,16 @@ class LeaderSession:
         """What was wrong with the allocations of bound pods a short while ago."""
         return self._auditor.found
 
+    def _node_changed(self, change: ObjectChange) -> None:
+        self.books.node_changed(change)
+        if self._locking is not None:
+            self._locking.node_changed(change)
+
+    def _pod_changed(self, change: ObjectChange) -> None:
+        self.books.pod_changed(change)
+        if self._locking is not None:
+            self._locking.pod_changed(change)
+
     def start(self) -> None:
         """Begins to fill the cache."""
         self._thread.start()
@@ -126,6 +139,8 @@ class LeaderSession:
     def stop(self, timeout: float = 10.0) -> None:
         """Ends; the threads may live on for a moment after ``timeout`` seconds. May be called twice."""
         self._stop.set()
+        if self._locking is not None:
+            self._locking.stop(timeout)
         if self._thread.is_alive():
             self._thread.join(timeout)
         for reflector in (self._nodes, self._pods, self._groups):
@@ -142,6 +157,8 @@ class LeaderSession:
         with self._filling():
             if not self._filled():
                 return
+        if self._locking is not None:
+            self._locking.start()
         self._spared("changes_not_reported", lambda: self._tell(began))
         while not self._stop.wait(EXPIRY_SECONDS):
             self._spared("expiry_failed", self._expire)

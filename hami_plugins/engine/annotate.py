@@ -19,7 +19,9 @@ from hami_plugins.wire import pod_devices, volcano
 
 NODE_KEY: Final = "hami.io/vgpu-node"
 TIME_KEY: Final = "hami.io/vgpu-time"
-BOOKKEEPING: Final = (NODE_KEY, TIME_KEY, "hami.io/bind-phase", "hami.io/bind-time")
+PHASE_KEY: Final = "hami.io/bind-phase"
+BIND_TIME_KEY: Final = "hami.io/bind-time"
+BOOKKEEPING: Final = (NODE_KEY, TIME_KEY, PHASE_KEY, BIND_TIME_KEY)
 """What HAMi's scheduler and device plugins write on a pod, whatever the vendor of its devices."""
 
 _NS: Final = 1_000_000_000

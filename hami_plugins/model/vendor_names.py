@@ -32,6 +32,9 @@ class ResourceNames:
 class AnnotationKeys:
     """Every annotation key of a vendor; empty means that there is none.
 
+    ``lock`` is on nodes; its value names the pod that has it if ``lock_names_pod``, and another client's lock counts as
+    left behind after ``lock_expiry`` seconds (0: after those that the operator sets).
+
     ``more`` has, by container name, what ``allocated`` has no place for. ``inputs`` are further keys that it reads from
     pods or nodes, ``of_jobs`` those among them that it also reads from a pod's Volcano Job, ``extra`` those that its
     ``annotate`` hook writes.
@@ -49,6 +52,8 @@ class AnnotationKeys:
     avoid_models: str = ""
     mode: str = ""
     lock: str = SHARED_LOCK
+    lock_names_pod: bool = True
+    lock_expiry: int = 0
     inputs: tuple[str, ...] = ()
     of_jobs: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()

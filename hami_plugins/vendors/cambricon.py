@@ -52,6 +52,8 @@ SPEC: Final = VendorSpec(
         use_ids=("cambricon.com/use-gpuuuid",),
         avoid_ids=("cambricon.com/nouse-gpuuuid",),
         lock="cambricon.com/dsmlu.lock",
+        lock_names_pod=False,
+        lock_expiry=120,
         extra=(ASSIGNED_KEY, PROFILE_KEY),
     ),
     inventory=inventory,

@@ -34,11 +34,11 @@ def parse(key: str, text: str) -> NodeLock:
     return NodeLock(since, *owner)
 
 
-def encode(lock: NodeLock) -> str:
-    """The text of a lock, to the second; without a name it is the time alone."""
+def encode(lock: NodeLock, *, exact: bool = False) -> str:
+    """The text of a lock, to the second or ``exact`` to the microsecond; without a name it is the time alone."""
     if lock.since.tzinfo is None:
         raise WireError("lock", str(lock.since), "a lock's time must say its offset")
-    stamp = lock.since.isoformat(timespec="seconds")
+    stamp = lock.since.isoformat(timespec="microseconds" if exact else "seconds")
     if stamp.endswith("+00:00"):
         stamp = f"{stamp.removesuffix('+00:00')}Z"
     return f"{stamp},{lock.namespace},{lock.name}" if lock.name else stamp

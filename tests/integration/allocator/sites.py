@@ -17,6 +17,7 @@ from hami_plugins.allocator.server import AllocatorServer
 from hami_plugins.allocator.shared_allocator import METRICS, product_of, shared_allocator
 from hami_plugins.allocator.shared_settings import SharedAllocatorSettings
 from hami_plugins.cli.kit.inputs import registry_of
+from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect_to
 from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
 from hami_plugins.sandbox.volcano import EmulatedVolcano, ExtenderArguments
@@ -42,10 +43,16 @@ class Site(Shared):
         )
         return server, settings.certificate.bootstrap
 
-    @contextmanager
-    def volcano(self, client: Client) -> Iterator[None]:
-        """The webhooks, and Volcano's scheduler with this replica as its extender."""
-        settings = SharedAllocatorSettings()
+    def create(self, *pods: dict[str, Any]) -> list[dict[str, Any]]:
+        """New pods, as the API server's webhooks left them."""
+        api = connect_to(self.server.url, component="user")
+        made = [dict(api.create(paths.pods("default"), each)) for each in pods]
+        api.close()
+        return made
+
+    def install(self, client: Client, **told: Any) -> tuple[str, ...]:
+        """Has the API server ask this replica, which has such settings; the resources that it is asked about."""
+        settings = SharedAllocatorSettings.model_validate(told)
         vendors = served_vendors(registry_of(settings), settings.vendors)
         resources = [spec.resources for spec in vendors]
         address = client.server.webhook_address
@@ -59,9 +66,14 @@ class Site(Shared):
         )
         keys = product_of(settings, vendors).keys
         self.put(manifests.webhooks(Hooks(domain="x.example", marker=MARK, resources=resources, keys=keys), target))
+        return tuple(name for each in resources for name in each.all())
+
+    @contextmanager
+    def volcano(self, client: Client) -> Iterator[None]:
+        """The webhooks, and Volcano's scheduler with this replica as its extender."""
+        managed = self.install(client)
         queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "default"}}
         self.put({**queue, "spec": {"weight": 1}, "status": {"state": "Open"}})
-        managed = tuple(name for each in resources for name in each.all())
         extender = ExtenderArguments(url=client.plain(EXTENDER_PATH), managed=managed)
         api = connect_to(self.server.url, component="volcano")
         with EmulatedVolcano(api, period=0.02, extenders=(extender,)):

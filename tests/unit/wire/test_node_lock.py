@@ -38,6 +38,14 @@ def test_the_text_is_what_hami_writes() -> None:
     assert node_lock.encode(NodeLock(at.astimezone(UTC))) == "2026-08-14T01:31:07Z"
 
 
+@given(locks)
+def test_an_exact_text_loses_nothing_of_the_time(lock: NodeLock) -> None:
+    exact = lock._replace(since=lock.since.replace(microsecond=123_000))
+    text = node_lock.encode(exact, exact=True)
+    assert node_lock.parse(KEY, text) == exact
+    assert ".123000" in text
+
+
 def test_fractions_of_seconds_are_read() -> None:
     assert node_lock.parse(KEY, "2026-08-14T09:31:07.5Z").since.microsecond == 500_000
 
