@@ -13,9 +13,9 @@ from hami_plugins.allocations.lock_steps import (
     Held,
     Inspect,
     LockEnd,
+    LockRefused,
+    LockRelease,
     ReadNode,
-    Refused,
-    Release,
     Step,
     Take,
     Wait,
@@ -151,11 +151,11 @@ class LockQueue:
         """What a call that waits for the pod's locks has to do; a write that has reached the node is found there."""
         waiter, holder = self._waiters.get(uid), self._holders.get(uid)
         if waiter is not None and waiter.why:
-            return Refused(waiter.why)
+            return LockRefused(waiter.why)
         if holder is not None and holder.written and not holder.adopted:
             return Held() if holder.ended is None else Wait(holder.demand.keys[0], 0, holder.pod, now - holder.taken)
         if waiter is None:
-            return Refused("another call for the pod had its lock, which is released again")
+            return LockRefused("another call for the pod had its lock, which is released again")
         return ReadNode() if self.version is None else self._next(waiter, self.version, now, wall)
 
     def inspected(self, step: Inspect, seen: PodProgress | None) -> None:
@@ -180,7 +180,7 @@ class LockQueue:
 
     # What time brings about
 
-    def release(self, now: float) -> Release | None:
+    def release(self, now: float) -> LockRelease | None:
         """The next locks to be removed; forgets what nobody asks for any more."""
         for uid, waiter in tuple(self._waiters.items()):
             if not waiter.callers and waiter.left_at + PLACE <= now:
@@ -192,7 +192,7 @@ class LockQueue:
                 del self._holders[holder.pod.uid]
             elif holder.ended is not None and holder.written and holder.texts and holder.due <= now:
                 holder.releasing = True
-                return Release(holder.pod, tuple(holder.texts), self.version or "", holder.ended)
+                return LockRelease(holder.pod, tuple(holder.texts), self.version or "", holder.ended)
         return None
 
     def next_time(self) -> float | None:
@@ -252,7 +252,7 @@ class LockQueue:
             return None
         if lock.lock is None:
             remedy = f"remove it: kubectl annotate node {self.name} {key}-"
-            return Refused(f"its lock cannot be read ({lock.why}), so no pod can take it; {remedy}")
+            return LockRefused(f"its lock cannot be read ({lock.why}), so no pod can take it; {remedy}")
         age, expiry = now - lock.since, self._keys[key].expiry
         if age >= expiry or lock.dangling or lock.owner == pod.owner:
             return None

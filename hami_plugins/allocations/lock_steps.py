@@ -83,18 +83,18 @@ class ReadNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class LockRefused:
     """The pod gets no lock here, however long it waits."""
 
     text: str
 
 
-Step = Held | Take | Wait | Foreign | Inspect | ReadNode | Refused
+Step = Held | Take | Wait | Foreign | Inspect | ReadNode | LockRefused
 """What a pod that asked for its locks has to do next."""
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class LockRelease:
     """These keys are to be removed from the node in one patch that requires this version of it."""
 
     pod: LockPod

@@ -14,7 +14,7 @@ from typing import Final
 
 from hami_plugins.allocations.lock_demand import RUNNING, LockDemand, LockKey, LockPod, PodProgress
 from hami_plugins.allocations.lock_queue import LockQueue
-from hami_plugins.allocations.lock_steps import Inspect, LockEnd, Release, Step
+from hami_plugins.allocations.lock_steps import Inspect, LockEnd, LockRelease, Step
 from hami_plugins.model.pods import FINISHED
 from hami_plugins.model.units import NodeName, PodUid
 
@@ -129,7 +129,7 @@ class NodeLocks:
 
     # What time brings about
 
-    def release(self, node: NodeName, now: float) -> Release | None:
+    def release(self, node: NodeName, now: float) -> LockRelease | None:
         """The next locks of a node to be removed."""
         with self._queue(node) as queue:
             return queue.release(now)

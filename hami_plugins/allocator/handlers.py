@@ -41,7 +41,10 @@ class Handlers:
 
 
 class HandledPath(NamedTuple):
-    """A path, the name that its metrics carry, the answer to a body, and what is kept of it: see ``document_route``."""
+    """A path, the name that its metrics carry, the answer to a body, and what is kept of it: see ``document_route``.
+
+    One that ``binds`` may wait long, for device plugins.
+    """
 
     path: str
     name: str
@@ -49,6 +52,7 @@ class HandledPath(NamedTuple):
     limit: int = MAX_BODY
     longest: int | None = None
     collecting: Callable[[], Collector] = Whole
+    binds: bool = False
 
 
 VOLCANO: Final = (
@@ -80,5 +84,5 @@ KUBE_SCHEDULER: Final = (
     HandledPath(f"{SCHEDULER_PATH}/filter", "filter", lambda o, body: o.scheduler.filter(body), LARGEST_READ),
     HandledPath(f"{SCHEDULER_PATH}/prioritize", "rank", lambda o, body: o.scheduler.prioritize(body), LARGEST_READ),
     # It waits for the API server, after it has allocated: so it begins in a thread that may wait.
-    HandledPath(f"{SCHEDULER_PATH}/bind", "bind", waiting(lambda o, body: o.scheduler.bind(body))),
+    HandledPath(f"{SCHEDULER_PATH}/bind", "bind", waiting(lambda o, body: o.scheduler.bind(body)), binds=True),
 )

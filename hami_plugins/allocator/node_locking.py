@@ -17,7 +17,7 @@ from typing import Final
 import structlog
 
 from hami_plugins.allocations.lock_demand import EXPIRY, LockDemand, LockPod, PodProgress, lock_keys, progress_of
-from hami_plugins.allocations.lock_steps import Foreign, Held, Inspect, LockEnd, ReadNode, Refused, Step, Take, Wait
+from hami_plugins.allocations.lock_steps import Foreign, Held, Inspect, LockEnd, LockRefused, ReadNode, Step, Take, Wait
 from hami_plugins.allocations.node_locks import ANSWER, NodeLocks
 from hami_plugins.allocator.metrics import NodeLockMetrics
 from hami_plugins.allocator.reader import reading
@@ -155,7 +155,7 @@ class NodeLocking(Runnable):
             step = self._patient(node, pod, until)
             if isinstance(step, Held):
                 return ""
-            if isinstance(step, Refused):
+            if isinstance(step, LockRefused):
                 return step.text
             if isinstance(step, Wait | Foreign):
                 return f"{step.text}; it was not free within {timeout:g} s; try again"
@@ -183,7 +183,7 @@ class NodeLocking(Runnable):
 
     def _decided(self, node: NodeName, pod: LockPod) -> Step:
         if self._stopping.is_set():
-            return Refused("this replica no longer answers: the process ends, or another one leads")
+            return LockRefused("this replica no longer answers: the process ends, or another one leads")
         return self._locks.decide(node, pod.uid, self._clock(), self._wall())
 
     def _carry_out(self, node: NodeName, step: Take | Inspect | ReadNode) -> None:

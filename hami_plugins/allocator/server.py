@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
 from typing import Final, Protocol, Required, TypedDict
@@ -44,6 +45,9 @@ READ_SECONDS: Final = 1.5
 
 BIND_SECONDS: Final = 10.0
 """How long a Binding may take that is made for a scheduler: the API server asks us, and others, before it answers."""
+
+BINDS: Final = 256
+"""Bindings that are made at a time; of those that wait for one device plugin, all but the first do nothing."""
 
 LINGER_SECONDS: Final = 3.0
 """The API server carries out a Binding within milliseconds of our answer, unless its store is slow."""
@@ -116,6 +120,7 @@ class AllocatorServer(Replica):
         self._stopping = threading.Event()
         self._writer = writer
         self._lock_metrics = NodeLockMetrics(metrics.metrics) if lock_keys(product.registry) else None
+        self._binding = ThreadPoolExecutor(BINDS, thread_name_prefix="allocator-bind")
         self._events = EventRecorder(self._hasty, settings.service.name, identity)
         documents = DocumentMetrics(metrics.metrics)
         super().__init__(
@@ -155,6 +160,7 @@ class AllocatorServer(Replica):
         if self._ending is not None:
             self._ending.join()
         self._events.stop()
+        self._binding.shutdown(wait=False)
         if self._writer is not None:
             self._writer.stop()
 
@@ -288,6 +294,7 @@ class AllocatorServer(Replica):
             longest=call.longest,
             collecting=call.collecting,
             room=room,
+            threads=self._binding if call.binds else None,
         )
 
     def _mark(self, request: AdmissionRequest) -> Answer:

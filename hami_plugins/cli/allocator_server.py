@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hami_plugins.allocations.lock_demand import lock_keys
 from hami_plugins.allocations.manifests import allocator_configuration, kube_scheduler_configuration
 from hami_plugins.allocations.manifests import webhooks as manifests
 from hami_plugins.allocations.manifests.webhooks import EXEMPT, Hooks
@@ -62,6 +63,12 @@ def scheduler_resources(vendors: Registry) -> list[ResourceNames]:
     return [spec.resources for spec in vendors if spec.dialect is Dialect.HAMI]
 
 
+def timeout_of(vendors: Registry) -> str:
+    """How long kube-scheduler's calls may take: pods wait for plugins that take one pod at a time."""
+    locked = any(lock_keys(vendors))
+    return kube_scheduler_configuration.LOCKED_TIMEOUT if locked else kube_scheduler_configuration.TIMEOUT
+
+
 def run_server(inputs: AllocatorInputs) -> int:
     """Run until a signal ends it."""
     settings = inputs.settings()
@@ -100,19 +107,21 @@ def check_conf(inputs: AllocatorInputs, *, source: str | None, namespace: str, f
 def print_scheduler_conf(inputs: AllocatorInputs, *, form: Form) -> int:
     """Print the part of kube-scheduler's configuration that has it ask the server."""
     settings = inputs.settings()
-    resources = scheduler_resources(vendors_of(settings))
+    vendors = vendors_of(settings)
+    resources, timeout = scheduler_resources(vendors), timeout_of(vendors)
     url = settings.plain_url(SCHEDULER_PATH)
-    document = kube_scheduler_configuration.document(url, resources, binds=settings.scheduler.binds)
+    document = kube_scheduler_configuration.document(url, resources, binds=settings.scheduler.binds, timeout=timeout)
     return print_documents((document,), form)
 
 
 def check_scheduler_conf(inputs: AllocatorInputs, *, source: str, form: Form, headers: bool) -> int:
     """Check kube-scheduler's configuration out of a file."""
     settings = inputs.settings()
-    resources = scheduler_resources(vendors_of(settings))
+    vendors = vendors_of(settings)
+    resources, timeout = scheduler_resources(vendors), timeout_of(vendors)
     place, conf = allocator.read_document(source)
     url = settings.plain_url(SCHEDULER_PATH)
-    found = kube_scheduler_configuration.check(conf, url, resources, binds=settings.scheduler.binds)
+    found = kube_scheduler_configuration.check(conf, url, resources, binds=settings.scheduler.binds, timeout=timeout)
     return allocator.print_check(
         found, kind="KubeSchedulerConfCheck", place=place, about={}, form=form, headers=headers
     )

@@ -129,6 +129,7 @@ class NeuronSettings(_Strict):
 class DecisionSettings(_Strict):
     """Everything that changes a decision. ``devices`` is the content of HAMi's ``device-config.yaml``."""
 
+    version: Literal[1] = Field(1, description="Version of the file's format.")
     scheduler: SchedulerSettings = Field(default_factory=SchedulerSettings)
     volcano: VolcanoSettings = Field(default_factory=VolcanoSettings)
     neuron: NeuronSettings = Field(default_factory=NeuronSettings)

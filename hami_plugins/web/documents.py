@@ -14,6 +14,7 @@ import asyncio
 import gc
 import time
 from collections.abc import Callable
+from concurrent.futures import Executor
 from functools import wraps
 from typing import Final, NamedTuple, ParamSpec, TypeVar
 
@@ -124,27 +125,40 @@ def document_route(  # noqa: PLR0913 - what a route is made of
     longest: int | None = None,
     collecting: Callable[[], Collector] = Whole,
     room: BodyBudget | None = None,
+    threads: Executor | None = None,
 ) -> Route:
     """A route for POST. ``name`` stands in metrics and in the log, ``limit`` is the most bytes that are kept of a body.
 
     Where ``collecting`` makes what keeps only a part, a body may have ``longest`` bytes. Routes of one server may share
-    the ``room`` for their bodies; without one it has its own.
+    the ``room`` for their bodies; without one it has its own. What waits does so in ``threads``, or with all others.
     """
     limits = BodyLimits(limit, limit if longest is None else longest, collecting)
-    return Route(path, _Endpoint(answer, name, metrics, limits, room or BodyBudget()), methods=["POST"])
+    return Route(
+        path,
+        _Endpoint(answer, name, metrics, limits=limits, room=room or BodyBudget(), threads=threads),
+        methods=["POST"],
+    )
 
 
 class _Endpoint:
     """The ASGI application behind a route."""
 
-    def __init__(
-        self, answer: Answering, name: str, metrics: DocumentMetrics, limits: BodyLimits, room: BodyBudget
+    def __init__(  # noqa: PLR0913 - what a route is made of
+        self,
+        answer: Answering,
+        name: str,
+        metrics: DocumentMetrics,
+        *,
+        limits: BodyLimits,
+        room: BodyBudget,
+        threads: Executor | None,
     ) -> None:
         self._answer = answer
         self._name = name
         self._metrics = metrics
         self._limits = limits
         self._room = room
+        self._threads = threads
         self._giving_back = GivingBack()
         self._seconds = metrics.seconds.labels(name)
         self._quiet_until: dict[str, float] = {}
@@ -193,7 +207,7 @@ class _Endpoint:
         except TakesLongError:
             reply = await self._alone(body, client)
         except WouldWaitError:
-            reply = await run_in_threadpool(self._replied, body)
+            reply = await self._beside(body)
         self._seconds.observe(time.perf_counter() - began)
         return reply
 
@@ -205,6 +219,11 @@ class _Endpoint:
             return self._replied(body)
         finally:
             self._room.spent(client, time.perf_counter() - began)
+
+    async def _beside(self, body: bytes) -> Reply:
+        if self._threads is None:
+            return await run_in_threadpool(self._replied, body)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._replied, body)
 
     async def _alone(self, body: bytes, client: str) -> Reply:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hami_plugins.allocations.lock_demand import LockDemand, LockKey, LockPod, lock_keys
-from hami_plugins.allocations.lock_steps import Foreign, Held, Inspect, ReadNode, Refused, Step, Take
+from hami_plugins.allocations.lock_steps import Foreign, Held, Inspect, LockRefused, ReadNode, Step, Take
 from hami_plugins.allocations.node_locks import NodeLocks
 from hami_plugins.model.units import PodUid
 from tests.golden import cases, notation
@@ -25,7 +25,7 @@ OWNERS = {
     "other-namespace": OWNER,
     "none": None,
 }
-OUTCOMES = {"acquired": Take, "contention": Foreign, "error": Refused}
+OUTCOMES = {"acquired": Take, "contention": Foreign, "error": LockRefused}
 
 
 def asked(site: LockSite, demand: LockDemand, *, holder: str | None, node: bool = True) -> Step:
@@ -80,7 +80,7 @@ def a_text(value: str | None) -> str | None:
 
 
 LOCKS = cases.of("hami-vendors/lock.yaml")
-ACQUIRED = {"contention": (Foreign,), "error": (Foreign, Refused)}
+ACQUIRED = {"contention": (Foreign,), "error": (Foreign, LockRefused)}
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,6 @@ def _of(spec: VendorSpec) -> Iterator[str]:
     for kind, names in (("resource", spec.resources), ("annotation", spec.keys)):
         for member in fields(names):
             found = getattr(names, member.name)
-            for name in (found,) if isinstance(found, str) else found:
-                if name:
+            for name in found if isinstance(found, tuple) else (found,):
+                if isinstance(name, str) and name:
                     yield f"{kind + ' ' + member.name.replace('_', ' '):26} {name}"

@@ -77,6 +77,7 @@ def systems(registry: Registry) -> Mapping[str, Allocations]:
     return {
         "hami": Allocations(
             keys=hami,
+            marks=(allocator_mark.KEY,),
             users=(_KUBE_SCHEDULER, *_accounts("kube-system", "hami-scheduler", "hami-device-plugin")),
         ),
         "koordinator": Allocations(
@@ -88,7 +89,7 @@ def systems(registry: Registry) -> Mapping[str, Allocations]:
         ),
         "neuron": Allocations(
             keys=awsneuron.SPEC.keys.written(),
-            marks=(allocator_mark.KEY, awsneuron.ALLOCATOR_MARK),
+            marks=(awsneuron.ALLOCATOR_MARK,),
             users=(
                 _KUBE_SCHEDULER,
                 *_accounts("kube-system", "neuron-device-plugin", "my-scheduler", "k8s-neuron-scheduler"),
@@ -97,7 +98,7 @@ def systems(registry: Registry) -> Mapping[str, Allocations]:
         ),
         "volcano": Allocations(
             keys=_written(registry, Dialect.VOLCANO),
-            marks=(allocator_mark.KEY, volcano.ALLOCATOR_MARK),
+            marks=(volcano.ALLOCATOR_MARK,),
             users=(
                 _KUBE_SCHEDULER,
                 *_accounts("volcano-system", "volcano-scheduler"),

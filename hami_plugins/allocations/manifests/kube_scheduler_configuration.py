@@ -19,13 +19,18 @@ from hami_plugins.allocations.manifests.volcano_configuration import (
 from hami_plugins.model.vendor_names import ResourceNames
 
 TIMEOUT: Final = "5s"
+LOCKED_TIMEOUT: Final = "30s"
+"""Where pods wait for device plugins before they are bound: longer than the server lets them wait."""
+
 KIND: Final = "KubeSchedulerConfiguration"
 VERBS: Final[Mapping[str, str]] = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "bindVerb": "bind"}
 """The calls that are answered, by the member that turns each on."""
 
 
-def document(url: str, resources: Sequence[ResourceNames], *, binds: bool = True) -> dict[str, Any]:
-    """A configuration with the extender; ``url`` is where the scheduler reaches it.
+def document(
+    url: str, resources: Sequence[ResourceNames], *, binds: bool = True, timeout: str = TIMEOUT
+) -> dict[str, Any]:
+    """A configuration with the extender; ``url`` is where the scheduler reaches it, ``timeout`` is for its calls.
 
     Where the extender ``binds``, no pod is bound without devices, also while the server is away.
     """
@@ -35,14 +40,14 @@ def document(url: str, resources: Sequence[ResourceNames], *, binds: bool = True
         "weight": 1,
         "nodeCacheCapable": True,
         "ignorable": False,
-        "httpTimeout": TIMEOUT,
+        "httpTimeout": timeout,
         "managedResources": [{"name": name, "ignoredByScheduler": False} for name in names_of(resources)],
     }
     return {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": KIND, "extenders": [extender]}
 
 
 def check(
-    conf: Mapping[str, Any], url: str, resources: Sequence[ResourceNames], *, binds: bool = True
+    conf: Mapping[str, Any], url: str, resources: Sequence[ResourceNames], *, binds: bool = True, timeout: str = TIMEOUT
 ) -> tuple[ConfigurationFinding, ...]:
     """What is wrong with a configuration; ``url`` is where the scheduler has to reach the server."""
     extenders = conf.get("extenders")
@@ -57,7 +62,7 @@ def check(
     return (
         *_second(ours),
         *_calls(extender, place, binds=binds),
-        *_answers(extender, place),
+        *_answers(extender, place, timeout),
         *_managed(extender, place, names_of(resources)),
     )
 
@@ -90,7 +95,7 @@ def _calls(extender: Mapping[str, Any], place: str, *, binds: bool) -> Iterator[
             yield error(where, what, f"write {member}: {verb}")
 
 
-def _answers(extender: Mapping[str, Any], place: str) -> Iterator[ConfigurationFinding]:
+def _answers(extender: Mapping[str, Any], place: str, wanted: str) -> Iterator[ConfigurationFinding]:
     if extender.get("ignorable") is True:
         what = "while the server is away pods are placed without a check of their devices"
         yield error(f"{place} ignorable", what, "write ignorable: false")
@@ -99,9 +104,11 @@ def _answers(extender: Mapping[str, Any], place: str) -> Iterator[ConfigurationF
         yield warning(f"{place} nodeCacheCapable", what, "write nodeCacheCapable: true")
     timeout = extender.get("httpTimeout")
     given = seconds(timeout) if isinstance(timeout, str) else None
-    if given is None or given < LEAST_TIMEOUT:
+    least = LEAST_TIMEOUT if wanted == TIMEOUT else seconds(wanted) or 0.0
+    if given is None or given < least:
         what = f"{timeout!r} is short" if given is not None else "is missing or no duration"
-        yield warning(f"{place} httpTimeout", f"{what}: a call waits while replicas change", f"write {TIMEOUT}")
+        why = "a call waits while replicas change" if wanted == TIMEOUT else "a pod waits for its node's device plugin"
+        yield warning(f"{place} httpTimeout", f"{what}: {why}", f"write {wanted}")
 
 
 def _managed(extender: Mapping[str, Any], place: str, names: Sequence[str]) -> Iterator[ConfigurationFinding]:

@@ -133,12 +133,9 @@ def test_a_pod_is_marked_given_to_hamis_scheduler_and_bound_with_its_slice(tmp_p
     assert lock.endswith(",default,p")
 
 
-@pytest.mark.parametrize("count", [40])
-def test_pods_bound_at_once_are_served_one_after_the_other_and_none_gets_anothers_slice(
-    tmp_path: Path, count: int
-) -> None:
-    nodes = ("n1", "n2", "n3")
-    with hami(tmp_path, *map(a_node, nodes)) as (place, client), Plugins(place) as plugins:
+def test_pods_bound_at_once_are_served_one_after_the_other_and_none_gets_anothers_slice(tmp_path: Path) -> None:
+    nodes, count = ("n1", "n2", "n3"), 100
+    with hami(tmp_path, *(a_node(name, cards=6) for name in nodes)) as (place, client), Plugins(place) as plugins:
         pods = place.create(*(a_pod(f"p{at}") for at in range(count)))
         wait_for(lambda: all(call(client, "filter", Pod=pod, NodeNames=nodes)["NodeNames"] for pod in pods))
         with ThreadPoolExecutor(count) as calls:

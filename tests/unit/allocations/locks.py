@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from hami_plugins.allocations.lock_demand import LockDemand, LockKey, LockPod, PodProgress, ReleaseReason
-from hami_plugins.allocations.lock_steps import Held, LockEnd, Release, Step, Take
+from hami_plugins.allocations.lock_steps import Held, LockEnd, LockRelease, Step, Take
 from hami_plugins.allocations.node_locks import NodeLocks
 from hami_plugins.model.units import NodeName, PodUid
 
@@ -91,7 +91,7 @@ class LockSite:
         self.enter(pod, demand, node)
         return self.decide(pod, node)
 
-    def write(self, step: Take | Release, node: NodeName = N1) -> bool:
+    def write(self, step: Take | LockRelease, node: NodeName = N1) -> bool:
         """The API server carries a step out if the node is still what it was; whether it did."""
         latest, annotations = self.nodes[node]
         if str(latest) != step.version:
@@ -122,7 +122,7 @@ class LockSite:
         """The watch shows a pod."""
         return self.locks.see_pod(seen, self.now)
 
-    def release(self, node: NodeName = N1) -> Release | None:
+    def release(self, node: NodeName = N1) -> LockRelease | None:
         """What is to be removed now."""
         return self.locks.release(node, self.now)
 

@@ -6,7 +6,7 @@ import pytest
 
 from hami_plugins.allocations.lock_demand import LockDemand, PodProgress, ReleaseReason
 from hami_plugins.allocations.lock_records import GRACE
-from hami_plugins.allocations.lock_steps import Release, Take, Wait
+from hami_plugins.allocations.lock_steps import LockRelease, Take, Wait
 from tests.unit.allocations.locks import (
     BOTH,
     MLU,
@@ -43,7 +43,7 @@ def test_b9_the_pods_own_lock_is_removed(site: LockSite) -> None:
     site.after(3)
     site.locks.failed(N1, A.uid, site.now)
     step = site.release()
-    assert step == Release(A, (SHARED,), "2", ReleaseReason.UNBOUND)
+    assert step == LockRelease(A, (SHARED,), "2", ReleaseReason.UNBOUND)
     assert site.write(step)
     assert site.text() is None
     (end,) = site.ended()
@@ -57,14 +57,14 @@ def test_b9_a_lock_without_owner_that_others_wrote_is_left_to_them(site: LockSit
     site.node(shared=a_lock())
     site.take(B, OTHER)
     site.locks.failed(N1, B.uid, site.now)
-    assert site.release() == Release(B, (MLU,), "3", ReleaseReason.UNBOUND)
+    assert site.release() == LockRelease(B, (MLU,), "3", ReleaseReason.UNBOUND)
 
 
 def test_b10_a_release_that_finds_another_pods_lock_leaves_it(site: LockSite) -> None:
     site.take(A)
     site.locks.failed(N1, A.uid, site.now)
     step = site.release()
-    assert isinstance(step, Release)
+    assert isinstance(step, LockRelease)
     site.node(shared=a_lock(THEIRS))
     assert not site.write(step)
     assert site.release() is None
@@ -77,7 +77,7 @@ def test_b11_a_lock_that_another_client_stamped_for_the_same_pod_is_left_to_it(s
     site.take(A)
     site.locks.failed(N1, A.uid, site.now)
     step = site.release()
-    assert isinstance(step, Release)
+    assert isinstance(step, LockRelease)
     site.node(shared=a_lock(A, age=-1))
     assert not site.write(step)
     assert site.release() is None
@@ -88,11 +88,11 @@ def test_a_release_that_conflicts_with_another_change_of_the_node_is_tried_again
     site.take(A)
     site.locks.failed(N1, A.uid, site.now)
     first = site.release()
-    assert isinstance(first, Release)
+    assert isinstance(first, LockRelease)
     site.node()
     assert not site.write(first)
     second = site.release()
-    assert second == Release(A, (SHARED,), "3", ReleaseReason.UNBOUND)
+    assert second == LockRelease(A, (SHARED,), "3", ReleaseReason.UNBOUND)
     assert site.write(second)
     assert site.reasons() == [ReleaseReason.UNBOUND]
 
@@ -122,7 +122,7 @@ def test_a_plugin_that_answered_has_a_moment_to_remove_its_lock(site: LockSite, 
     assert site.release() is None
     assert site.locks.next_time(N1) == site.now + GRACE
     site.after(GRACE)
-    assert site.release() == Release(A, (SHARED,), "2", ReleaseReason.ANSWERED)
+    assert site.release() == LockRelease(A, (SHARED,), "2", ReleaseReason.ANSWERED)
 
 
 def test_the_phase_says_nothing_of_cambricons_plugin_which_does_not_write_it(site: LockSite) -> None:
@@ -131,7 +131,7 @@ def test_the_phase_says_nothing_of_cambricons_plugin_which_does_not_write_it(sit
     site.after(GRACE)
     assert site.release() is None
     site.show_pod(progress(A, N1, "success", phase="Running"))
-    assert site.release() == Release(A, (MLU, SHARED), "2", ReleaseReason.RUNNING)
+    assert site.release() == LockRelease(A, (MLU, SHARED), "2", ReleaseReason.RUNNING)
 
 
 @pytest.mark.parametrize(
@@ -150,13 +150,13 @@ def test_a_lock_is_released_at_once_when_its_pod_needs_it_no_more(
     site.show_pod(progress(A, None))
     assert site.release() is None
     assert site.show_pod(seen) == {N1}
-    assert site.release() == Release(A, (SHARED,), "2", reason)
+    assert site.release() == LockRelease(A, (SHARED,), "2", reason)
 
 
 def test_a_lock_is_released_at_once_when_its_pod_is_deleted(site: LockSite) -> None:
     site.take(A)
     assert site.locks.forget_pod(A.uid, A.owner, site.now) == {N1}
-    assert site.release() == Release(A, (SHARED,), "2", ReleaseReason.DELETED)
+    assert site.release() == LockRelease(A, (SHARED,), "2", ReleaseReason.DELETED)
 
 
 def test_the_first_reason_is_the_reason(site: LockSite) -> None:
@@ -164,7 +164,7 @@ def test_the_first_reason_is_the_reason(site: LockSite) -> None:
     site.show_pod(progress(A, phase="Failed"))
     site.locks.forget_pod(A.uid, A.owner, site.now)
     step = site.release()
-    assert isinstance(step, Release)
+    assert isinstance(step, LockRelease)
     assert step.reason is ReleaseReason.FINISHED
 
 
@@ -179,7 +179,7 @@ def test_a_plugin_that_never_answers_loses_the_lock_and_the_pods_owner_is_told(s
     assert site.release() is None
     site.after(0.1)
     step = site.release()
-    assert step == Release(A, (SHARED,), "2", ReleaseReason.EXPIRED)
+    assert step == LockRelease(A, (SHARED,), "2", ReleaseReason.EXPIRED)
     assert site.write(step)
     (end,) = site.ended()
     assert end.report == (
@@ -193,7 +193,7 @@ def test_a_pod_that_was_never_bound_loses_the_lock_and_its_owner_is_told(site: L
     site.take(A, BOTH)
     site.after(20)
     step = site.release()
-    assert isinstance(step, Release)
+    assert isinstance(step, LockRelease)
     assert site.write(step)
     (end,) = site.ended()
     assert end.report == (
@@ -207,7 +207,7 @@ def test_a_bound_pod_without_a_phase_is_told_so(site: LockSite) -> None:
     site.show_pod(progress(A, N1, ""))
     site.after(20)
     step = site.release()
-    assert isinstance(step, Release)
+    assert isinstance(step, LockRelease)
     site.write(step)
     assert "(hami.io/bind-phase is not set)" in site.ended()[0].report
 
@@ -260,7 +260,7 @@ def test_the_lock_of_several_vendors_that_nobody_removed_is_released_like_any_ot
     site.take(A, LockDemand((SHARED,), PENDING))
     site.show_pod(progress(A, N1, "failed", unserved=PENDING))
     site.after(GRACE)
-    assert site.release() == Release(A, (SHARED,), "2", ReleaseReason.ANSWERED)
+    assert site.release() == LockRelease(A, (SHARED,), "2", ReleaseReason.ANSWERED)
 
 
 def test_another_lock_is_free_during_the_turn(site: LockSite) -> None:

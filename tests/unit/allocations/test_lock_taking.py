@@ -8,7 +8,7 @@ import pytest
 
 from hami_plugins.allocations.lock_demand import LockPod, PodProgress, ReleaseReason
 from hami_plugins.allocations.lock_queue import PLACE
-from hami_plugins.allocations.lock_steps import Foreign, Held, Inspect, ReadNode, Refused, Release, Take, Wait
+from hami_plugins.allocations.lock_steps import Foreign, Held, Inspect, LockRefused, LockRelease, ReadNode, Take, Wait
 from hami_plugins.model.units import PodUid
 from hami_plugins.wire import node_lock
 from tests.unit.allocations.locks import (
@@ -36,7 +36,7 @@ def test_b1_a_node_that_does_not_exist_refuses_the_pod() -> None:
     site = LockSite()
     site.enter(A)
     site.locks.forget_node(N1, site.now)
-    assert site.decide(A) == Refused("the node does not exist")
+    assert site.decide(A) == LockRefused("the node does not exist")
 
 
 def test_b4_a_free_lock_is_written_with_time_namespace_and_name(site: LockSite) -> None:
@@ -65,7 +65,7 @@ def test_b23_two_locks_are_written_in_one_patch_so_that_none_has_to_be_taken_bac
     step = site.take(A, BOTH)
     assert list(step.texts) == [MLU, SHARED]
     site.after(20)
-    assert site.release() == Release(A, (MLU, SHARED), "2", ReleaseReason.EXPIRED)
+    assert site.release() == LockRelease(A, (MLU, SHARED), "2", ReleaseReason.EXPIRED)
 
 
 def test_a_pod_that_needs_two_locks_takes_none_while_one_is_held(site: LockSite) -> None:
@@ -93,11 +93,11 @@ def test_b3_a_lock_that_cannot_be_read_refuses_with_what_to_do() -> None:
     site = LockSite()
     site.node(shared="lock")
     step = site.ask(A)
-    assert isinstance(step, Refused)
+    assert isinstance(step, LockRefused)
     assert "cannot be read (hami.io/mutex.lock: 'lock' is not an RFC 3339 time" in step.text
     assert step.text.endswith("remove it: kubectl annotate node n1 hami.io/mutex.lock-")
     site.after(1e6)
-    assert isinstance(site.decide(A), Refused)
+    assert isinstance(site.decide(A), LockRefused)
 
 
 @pytest.mark.parametrize(("age", "free"), [(0, False), (299, False), (300, True), (301, True)])
@@ -296,7 +296,7 @@ def test_a_lock_whose_write_was_never_answered_is_removed_where_it_shows_up(site
     site.leave(A)
     assert site.release() is None
     assert site.write(step)
-    assert site.release() == Release(A, (SHARED,), "2", ReleaseReason.ABANDONED)
+    assert site.release() == LockRelease(A, (SHARED,), "2", ReleaseReason.ABANDONED)
 
 
 def test_a_write_that_was_never_answered_and_arrived_is_removed_at_once(site: LockSite) -> None:
@@ -305,7 +305,7 @@ def test_a_write_that_was_never_answered_and_arrived_is_removed_at_once(site: Lo
     site.write(step)
     site.leave(A)
     assert site.locks.next_time(N1) == site.now
-    assert site.release() == Release(A, (SHARED,), "2", ReleaseReason.ABANDONED)
+    assert site.release() == LockRelease(A, (SHARED,), "2", ReleaseReason.ABANDONED)
 
 
 def test_a_write_that_was_never_answered_is_in_nobodys_way_and_forgotten_in_the_end(site: LockSite) -> None:
@@ -325,9 +325,9 @@ def test_a_pod_that_was_deleted_during_the_write_gives_its_lock_back(site: LockS
     assert isinstance(step, Take)
     assert site.locks.forget_pod(A.uid, A.owner, site.now) == {N1}
     site.write(step)
-    assert site.decide(A) == Refused("the pod was deleted")
+    assert site.decide(A) == LockRefused("the pod was deleted")
     site.leave(A)
-    assert site.release() == Release(A, (SHARED,), "2", ReleaseReason.DELETED)
+    assert site.release() == LockRelease(A, (SHARED,), "2", ReleaseReason.DELETED)
 
 
 def test_an_older_version_of_the_node_takes_no_lock_away(site: LockSite) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hami_plugins.allocations.lock_demand import PodProgress, ReleaseReason
 from hami_plugins.allocations.lock_queue import PLACE
 from hami_plugins.allocations.lock_records import GRACE
-from hami_plugins.allocations.lock_steps import Foreign, Held, Inspect, Refused, Release, Take, Wait
+from hami_plugins.allocations.lock_steps import Foreign, Held, Inspect, LockRefused, LockRelease, Take, Wait
 from hami_plugins.model.units import PodUid
 from tests.unit.allocations.locks import (
     MLU,
@@ -116,7 +116,7 @@ def test_several_calls_for_one_pod_share_its_place_and_its_lock(site: LockSite) 
 def test_a_call_whose_pod_lost_the_lock_to_another_call_is_refused(site: LockSite) -> None:
     site.take(A)
     site.node(shared=None)
-    assert site.decide(A) == Refused("another call for the pod had its lock, which is released again")
+    assert site.decide(A) == LockRefused("another call for the pod had its lock, which is released again")
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_waiting_pod_that_is_bound_or_has_finished_leaves_the_queue(
     site.show_pod(progress(B, None))
     assert isinstance(site.decide(B), Wait)
     site.show_pod(seen)
-    assert site.decide(B) == Refused(why)
+    assert site.decide(B) == LockRefused(why)
     assert site.decide(C) == Wait(SHARED, 0, A, 0.0)
     site.leave(B)
     site.enter(B)
@@ -150,7 +150,7 @@ def test_a_waiting_pod_that_is_deleted_leaves_the_queue(site: LockSite) -> None:
     site.leave(B)
     assert site.locks.forget_pod(B.uid, B.owner, site.now) == {N1}
     assert site.locks.forget_pod(C.uid, C.owner, site.now) == {N1}
-    assert site.decide(C) == Refused("the pod was deleted")
+    assert site.decide(C) == LockRefused("the pod was deleted")
     site.enter(B)
     assert isinstance(site.decide(B), Wait)
 
@@ -159,7 +159,7 @@ def test_a_pod_asks_again_while_its_former_lock_is_being_removed(site: LockSite)
     site.take(A)
     site.locks.failed(N1, A.uid, site.now)
     step = site.release()
-    assert isinstance(step, Release)
+    assert isinstance(step, LockRelease)
     site.after(1)
     assert site.ask(A) == Wait(SHARED, 0, A, 1.0)
     site.write(step)
@@ -171,7 +171,7 @@ def test_b16_nothing_is_remembered_of_a_node_that_was_deleted(site: LockSite) ->
     site.enter(B)
     site.locks.forget_node(N1, site.now)
     assert site.reasons() == [ReleaseReason.NODE_GONE]
-    assert site.decide(B) == Refused("the node does not exist")
+    assert site.decide(B) == LockRefused("the node does not exist")
     assert len(site.locks) == 1
     site.leave(B)
     assert len(site.locks) == 0
@@ -200,7 +200,7 @@ def test_a_new_leader_learns_from_nodes_and_pods_who_has_locks() -> None:
         site.after(1)
         site.show_pod(progress(A))
         site.after(20)
-        assert site.release() == Release(A, (SHARED,), "1", ReleaseReason.EXPIRED)
+        assert site.release() == LockRelease(A, (SHARED,), "1", ReleaseReason.EXPIRED)
 
 
 def test_a_new_leader_learns_that_a_plugin_has_answered() -> None:
@@ -208,7 +208,7 @@ def test_a_new_leader_learns_that_a_plugin_has_answered() -> None:
     site.show_pod(progress(A, N1, "success"))
     site.node(shared=a_lock(A))
     site.after(GRACE)
-    assert site.release() == Release(A, (SHARED,), "1", ReleaseReason.ANSWERED)
+    assert site.release() == LockRelease(A, (SHARED,), "1", ReleaseReason.ANSWERED)
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_b7_a_lock_of_a_former_leader_for_the_same_pod_is_stamped_anew() -> None
         site.node(shared=a_lock(A))
         assert site.take(A).replaced == (a_lock(A),)
         site.after(20)
-        assert site.release() == Release(A, (SHARED,), "2", ReleaseReason.EXPIRED)
+        assert site.release() == LockRelease(A, (SHARED,), "2", ReleaseReason.EXPIRED)
 
 
 def test_the_former_leader_does_not_remove_a_lock_that_was_stamped_anew() -> None:
@@ -271,7 +271,7 @@ def test_the_former_leader_does_not_remove_a_lock_that_was_stamped_anew() -> Non
     new.take(A)
     old.locks.failed(N1, A.uid, old.now)
     step = old.release()
-    assert isinstance(step, Release)
+    assert isinstance(step, LockRelease)
     assert not old.write(step)
     old.show()
     assert old.release() is None
@@ -285,7 +285,7 @@ def test_a_lost_write_does_not_hide_what_a_former_leader_wrote() -> None:
     assert isinstance(site.ask(A), Take)
     site.leave(A)
     site.after(20)
-    assert site.release() == Release(A, (SHARED,), "1", ReleaseReason.EXPIRED)
+    assert site.release() == LockRelease(A, (SHARED,), "1", ReleaseReason.EXPIRED)
 
 
 def test_pods_of_which_nothing_is_known_concern_no_node(site: LockSite) -> None:
@@ -301,14 +301,14 @@ def test_a_pod_that_tries_one_node_after_the_other_is_followed_on_each_of_them(s
         site.take(A, ONE, node)
     site.locks.forget_node(N2, site.now)
     assert site.show_pod(progress(A, N2)) == {N1}
-    assert site.release() == Release(A, (SHARED,), "2", ReleaseReason.ELSEWHERE)
+    assert site.release() == LockRelease(A, (SHARED,), "2", ReleaseReason.ELSEWHERE)
 
 
 def test_a_waiting_pod_that_is_deleted_leaves_the_queue_where_only_its_uid_is_known(site: LockSite) -> None:
     site.take(A)
     site.enter(B)
     assert site.locks.forget_pod(B.uid, None, site.now) == {N1}
-    assert site.decide(B) == Refused("the pod was deleted")
+    assert site.decide(B) == LockRefused("the pod was deleted")
 
 
 def test_a_new_leader_forgets_a_deleted_pod_of_which_only_its_uid_is_known() -> None:
@@ -329,7 +329,7 @@ def test_a_pod_that_was_created_again_is_another_one() -> None:
     assert site.ask(B) == Wait(SHARED, 0, again, 0.0)
     for each in (again, A):
         site.locks.forget_pod(each.uid, each.owner, site.now)
-    assert site.release() == Release(again, (SHARED,), "1", ReleaseReason.DELETED)
+    assert site.release() == LockRelease(again, (SHARED,), "1", ReleaseReason.DELETED)
 
 
 def test_the_lock_of_a_deleted_pod_is_not_that_of_its_successor(site: LockSite) -> None:
@@ -338,7 +338,7 @@ def test_the_lock_of_a_deleted_pod_is_not_that_of_its_successor(site: LockSite) 
     again = a_pod("a", uid="again")
     assert site.ask(again) == Wait(SHARED, 0, A, 0.0)
     step = site.release()
-    assert isinstance(step, Release)
+    assert isinstance(step, LockRelease)
     site.write(step)
     assert isinstance(site.decide(again), Take)
 

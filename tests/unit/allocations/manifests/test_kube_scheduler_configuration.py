@@ -74,6 +74,14 @@ def test_each_part_that_is_wrong_is_named(change: dict[str, Any], severity: str,
     assert found_after(lambda made: made.update(change)) == [(severity, f"extenders[0] {place}")]
 
 
+def test_pods_that_wait_for_device_plugins_need_longer_calls() -> None:
+    made = document(URL, RESOURCES, timeout="30s")
+    assert made["extenders"][0]["httpTimeout"] == "30s"
+    assert check(made, URL, RESOURCES, timeout="30s") == ()
+    (found,) = check(document(URL, RESOURCES), URL, RESOURCES, timeout="30s")
+    assert (found.place, found.remedy) == ("extenders[0] httpTimeout", "write 30s")
+
+
 def test_a_server_that_does_not_bind_is_not_asked_to() -> None:
     assert found_after(lambda made: made.update(bindVerb="bind"), binds=False) == [("error", "extenders[0] bindVerb")]
 
