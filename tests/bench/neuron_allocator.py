@@ -181,9 +181,9 @@ class Held:
 
 
 class Server:
-    """One process of ``hami-plugins neuron allocator`` beside an embedded API server, until the end of the block."""
+    """One process of a server's command beside an embedded API server, until the end of the block."""
 
-    def __init__(self, api: ApiServer) -> None:
+    def __init__(self, api: ApiServer, command: tuple[str, ...] = ("neuron", "allocator"), **more: Any) -> None:
         self._folder = tempfile.TemporaryDirectory()
         folder = Path(self._folder.name)
         self._port, self._hooks = free_port(), free_port()
@@ -194,13 +194,16 @@ class Server:
             "certificate": {"directory": str(folder)},
             "service": {"namespace": "default"},
             "shutdownDelay": 0,
+            **more,
         }
         (folder / "settings.yaml").write_text(yaml.safe_dump(settings))
         kubeconfig = api.kubeconfig(folder / "kubeconfig")
-        command = [sys.executable, "-m", "hami_plugins.cli", "neuron", "allocator"]
         with (folder / "log").open("wb") as log:
             self._process = subprocess.Popen(
-                [*command, "--config", str(folder / "settings.yaml"), "--kubeconfig", str(kubeconfig)],
+                [
+                    *(sys.executable, "-m", "hami_plugins.cli", *command),
+                    *("--config", str(folder / "settings.yaml"), "--kubeconfig", str(kubeconfig)),
+                ],
                 cwd=ROOT,
                 stdout=log,
                 stderr=log,
@@ -231,6 +234,11 @@ class Server:
         self._process.terminate()
         self._process.wait(30)
         self._folder.cleanup()
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
 
     def post(self, path: str, body: bytes) -> bytes:
         """A scheduler's call."""
