@@ -67,6 +67,8 @@ class Transport:
             settings.socket_options = [*HTTPConnection.default_socket_options, *_KEEP_ALIVE]
         self._requests = self._pool(maxsize=connections, block=True)
         self._watches = self._pool(maxsize=_WATCHES, block=False)
+        # Set once, the proxy is kept: otherwise each renewal of credentials looks for one in the environment again.
+        settings.proxy = settings.proxy
 
     def close(self) -> None:
         """Closes the connections that nothing uses at the moment."""

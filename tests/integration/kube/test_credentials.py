@@ -116,3 +116,31 @@ def test_a_plugin_is_asked_again_when_its_token_expires_and_only_once(serve: Any
     client.close()
     assert tokens(server) == ["Bearer token-2"] * 8
     assert (tmp_path / "runs").read_text() == "xx"
+
+
+def test_no_request_looks_for_a_proxy_in_the_environment_again(
+    serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve(accepting)
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(
+        json.dumps(
+            {
+                "current-context": "c",
+                "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+                "clusters": [{"name": "k", "cluster": {"server": server.url}}],
+                "users": [{"name": "u", "user": {"token": "mine"}}],
+            }
+        )
+    )
+    client = connect(kubeconfig=str(kubeconfig))
+    looked: list[str] = []
+
+    def look() -> dict[str, str]:
+        looked.append("again")
+        return {}
+
+    monkeypatch.setattr("kubernetes.client.configuration.getproxies", look)
+    client.get(NODE)
+    client.close()
+    assert (tokens(server), looked) == (["Bearer mine"], [])
