@@ -79,6 +79,7 @@ class Decider:
         self._most_columns = columns
         self._columns: OrderedDict[tuple[PodDemand, Policy], _Column] = OrderedDict()
         self._latest: _Column | None = None
+        self._asked: tuple[PodDemand, Policy] | None = None
 
     def decide(self, snapshot: ClusterSnapshot, demand: PodDemand, policy: Policy) -> Decision:
         """Where the pod goes, or why no node takes it. Pure: the same arguments give the same answer, cached or not.
@@ -108,8 +109,8 @@ class Decider:
         return self._column(demand, policy).accepts(entry, allocations)
 
     def _column(self, demand: PodDemand, policy: Policy) -> _Column:
-        latest = self._latest
-        if latest is not None and latest.demand is demand and latest.policy is policy:
+        latest, asked = self._latest, self._asked
+        if latest is not None and asked is not None and asked[0] is demand and asked[1] is policy:
             return latest  # it is the newest already, and asking for the hash of a demand costs more than all of this
         key = (demand, policy)
         column = self._columns.get(key)
@@ -121,7 +122,7 @@ class Decider:
         else:
             self._columns.move_to_end(key)
         self.statistics.columns = len(self._columns)
-        self._latest = column
+        self._latest, self._asked = column, key
         return column
 
     def make_room(self, asking: _Column) -> None:

@@ -318,6 +318,21 @@ def test_caches_never_change_an_answer(
             assert decider.statistics.columns <= columns
 
 
+def test_many_nodes_are_asked_about_a_demand_that_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    decider, nodes = Decider(REGISTRY), [busy(f"n{at}", at % 3) for at in range(30)]
+    again = PodDemand(a_demand(a_request()))
+    answers = [decider.answer(node, SLICE, DEFAULT_POLICY) for node in nodes]
+    compared: list[object] = []
+
+    def counted(self: PodDemand, other: object) -> bool:
+        compared.append(other)
+        return isinstance(other, PodDemand) and self.devices == other.devices
+
+    monkeypatch.setattr(PodDemand, "__eq__", counted)
+    assert [decider.answer(node, again, DEFAULT_POLICY) for node in nodes] == answers
+    assert len(compared) <= 2
+
+
 def mlu_request(units: int) -> PodInfo:
     limits = {"cambricon.com/vmlu": "1", "cambricon.com/mlu.smlu.vmemory": str(units)}
     return library.admit(
