@@ -22,7 +22,7 @@ from hami_plugins.engine.intake import PodInfo
 from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.shortfall import WhyNot, why_not
 from hami_plugins.model.decisions import FilterReason, Refusal
-from hami_plugins.model.nodes import NodeEntry, NodeState
+from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import ContainerAllocation, Pod
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.model.verdicts import Fit, NoFit
@@ -61,18 +61,11 @@ class AllocationCache(CacheState):
     def answers(self, nodes: Iterable[NodeName], intake: PodInfo) -> dict[NodeName, Fit | Refusal]:
         """What ``answer`` says of each of many nodes. Nodes in one state fit alike, unless names of cards matter."""
         demand = _devices_only(intake)
-        named = demand.devices.names_ids
-        fits: dict[NodeState, Fit] = {}
+        ask = self.decider.asking(demand, intake.policy)
         found: dict[NodeName, Fit | Refusal] = {}
         for node in nodes:
             entry = self.entry_without(node, intake.pod.uid)
-            if entry is None:
-                found[node] = UNKNOWN_NODE
-                continue
-            known = fits.get(entry.state)
-            found[node] = answer = known or self.decider.answer(entry, demand, intake.policy)
-            if not named and isinstance(answer, Fit):
-                fits[entry.state] = answer
+            found[node] = UNKNOWN_NODE if entry is None else ask(entry)
         return found
 
     def why_not(self, node: NodeName, intake: PodInfo, refusal: Refusal) -> WhyNot | None:

@@ -8,7 +8,7 @@ node of the last snapshot answered, so that a decision after a change looks only
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from operator import is_not
@@ -101,6 +101,10 @@ class Decider:
     def answer(self, entry: NodeEntry, demand: PodDemand, policy: Policy) -> Fit | Refusal:
         """What one node says to the pod: what ``answers`` would say of it."""
         return self._column(demand, policy).answer(entry)
+
+    def asking(self, demand: PodDemand, policy: Policy) -> Callable[[NodeEntry], Fit | Refusal]:
+        """What the devices of one node say to the pod, for one call about many nodes; its constraints do not count."""
+        return self._column(demand, policy).of_devices
 
     def accepts(
         self, entry: NodeEntry, demand: PodDemand, policy: Policy, allocations: Sequence[ContainerAllocation]
@@ -271,12 +275,15 @@ class _Column:
         why = objection(entry, self.demand.constraints, self._uncounted)
         if why is not None and not self._is_about_devices(why):
             return why
+        found = self.of_devices(entry)
+        return why if why is not None and isinstance(found, Fit) else found
+
+    def of_devices(self, entry: NodeEntry) -> Fit | Refusal:
+        """What one node's devices answer."""
         if not entry.ids and self.demand.devices.wants_devices:
             return UNREGISTERED
         verdict = self.verdict(entry.state, self._mask(entry) if self._selectors else None)
-        if isinstance(verdict, NoFit):
-            return verdict.on(entry.name)
-        return verdict if why is None else why
+        return verdict.on(entry.name) if isinstance(verdict, NoFit) else verdict
 
     def accepts(self, entry: NodeEntry, allocations: Sequence[ContainerAllocation]) -> bool:
         """Whether the placer, given just these devices container by container, makes just these shares of them."""
