@@ -44,6 +44,7 @@ class CardBar:
     """A card. ``rest`` says what is left of it, ``meter`` how much of its cores is promised, in per cent."""
 
     index: int
+    id: str
     label: str
     segments: tuple[Bit, ...]
     rest: str
@@ -59,6 +60,11 @@ class DeviceRow:
     index: str
     cards: tuple[CardBar, ...]
     rest: str
+
+    @property
+    def ids(self) -> str:
+        """The ids of the cards."""
+        return " ".join(card.id for card in self.cards)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +126,7 @@ class Panels:
         name = f"{use.noun.capitalize()} {device.index}"
         return CardBar(
             index=device.index,
+            id=use.id,
             idle=not use.usage.slots and all(segment.part is SegmentKind.FREE for segment in use.segments),
             label=f"{name}, {model_words(device)}, {amount_words(use.unit, use.total)}: {rest}, {slots}",
             segments=tuple(self._bit(segment, use) for segment in use.segments),

@@ -195,7 +195,7 @@ def usage_tiles(nodes: Sequence[NodeUse], *, planned: bool = False) -> Iterable[
         yield PageTile(figure=f"{taken * 100 / total:.0f} %", words=f"of all {noun}s taken{part}")
         yield PageTile(figure=_percent(amounts, SegmentKind.FREE), words="free to use")
         lost = (amounts[SegmentKind.STRANDED] + amounts[SegmentKind.UNAVAILABLE]) * 100 / total
-        yield PageTile(figure=f"{lost:.0f} %", words="free but stranded, unhealthy or cordoned")
+        yield PageTile(figure=f"{lost:.0f} %", words="free but stranded or unavailable")
 
 
 def fleet_rows(uses: Iterable[FleetUse]) -> Iterable[FleetRow]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from hami_plugins.occupancy.report import ClusterReport
@@ -13,6 +13,7 @@ from hami_plugins.output.page.cluster import (
     MOST_ROWS,
     ClusterPage,
     Heading,
+    PageTile,
     PlanRemark,
     RefusalPanel,
     bare_words,
@@ -32,7 +33,7 @@ def report_page(report: ClusterReport, heading: Heading, *, waiting: Sequence[Re
         title=heading.title,
         subtitle=heading.words,
         warnings=tuple(gap.message for gap in report.gaps),
-        tiles=tuple(usage_tiles(report.nodes)),
+        tiles=(*_unread(report), *usage_tiles(report.nodes)),
         refusals=tuple(waiting),
         refusals_title=WAITING,
         fleet=tuple(fleet_rows(report.totals)),
@@ -44,3 +45,11 @@ def report_page(report: ClusterReport, heading: Heading, *, waiting: Sequence[Re
         wired=any(use.drawings for use in report.nodes),
     )
     return frame.rendered(page, "page.html.j2", scripts=["page.js"])
+
+
+def _unread(report: ClusterReport) -> Iterable[PageTile]:
+    """First of all what the page cannot show."""
+    number = len(report.problems)
+    if number:
+        words = "thing in the cluster" if number == 1 else "things in the cluster"
+        yield PageTile(figure=f"{number:,}", words=f"{words} could not be read: see the remarks", css="bad")

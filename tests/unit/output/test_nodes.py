@@ -118,6 +118,11 @@ def test_the_page_shows_devices_and_nothing_of_a_plan() -> None:
     assert not {"planned", "With planned pods", "Planned pods", "What waits, and why"} & set(reader.texts)
 
 
+def test_the_page_names_the_ids_of_its_cards() -> None:
+    (row,) = read(page.report_page(report(a_node("n", a_device(), a_device(index=1))), page.Heading())).with_class("ix")
+    assert row["title"] == "card-0 card-1"
+
+
 def test_the_page_has_room_for_what_waits() -> None:
     waiting = [page.RefusalPanel(title="team/big", stage="does not fit", why="too much")]
     reader = read(page.report_page(report(a_node()), page.Heading(), waiting=waiting))
@@ -127,7 +132,7 @@ def test_the_page_has_room_for_what_waits() -> None:
 def test_the_page_tells_what_could_not_be_read_and_what_the_listing_lacks() -> None:
     snapshot = replace(a_snapshot(a_node()), problems=(Problem("node x", "bad"),), listing=Listing(kinds={"Node": 1}))
     texts = read(page.report_page(report_of(snapshot, REGISTRY), page.Heading())).texts
-    assert {"node x", "bad"} <= set(texts)
+    assert {"node x", "bad", "thing in the cluster could not be read: see the remarks"} <= set(texts)
     assert any("no pods in this listing" in text for text in texts)
 
 

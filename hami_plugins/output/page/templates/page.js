@@ -68,7 +68,8 @@
   const search = one("search");
   const show = one("show");
   const found = one("found");
-  const nodeText = nodes.map((node) => node.dataset.t.toLowerCase());
+  const ids = (node) => all(".ix", node).map((each) => each.title).join(" ");
+  const nodeText = nodes.map((node) => (node.dataset.t + " " + ids(node)).toLowerCase());
   let labels = null;
   let hits = [];
   let current = -1;
