@@ -13,6 +13,7 @@ from hami_plugins.cli.kit.edge import Exit
 from hami_plugins.cli.kit.inputs import cluster_source
 from hami_plugins.cli.kit.options import Form, TableForm
 from hami_plugins.errors import ManifestError
+from hami_plugins.explain.messages import counted
 from hami_plugins.occupancy.report import NodeSelection, report_of
 from hami_plugins.output import nodes
 
@@ -103,9 +104,11 @@ def _answer(order: NodesOptions, source: ClusterSource, report: ClusterReport, r
         output.document(nodes.streamed(report, registry), Form(order.form.value))
         return
     if report.nodes:
-        devices = nodes.devices(report, wide=order.form is TableForm.WIDE)
         most = most_rows(watched=order.watch, below=len(report.totals))
-        plan.print_table(devices, headers=not order.no_headers, most=most, what="devices")
+        devices, more = nodes.devices(report, wide=order.form is TableForm.WIDE, most=most)
+        output.table(devices, headers=not order.no_headers)
+        if more:
+            output.line(f"and {counted(more, 'more node')}; -o json has all devices", "dim")
         output.line()
         output.table(nodes.totals(report), headers=not order.no_headers)
         output.line()

@@ -140,11 +140,11 @@ def tell(found: Plan, answers: Answers, submitted: Submission | None = None) -> 
     output.line(last.words, last.tone)
 
 
-def print_table(table: Table, *, headers: bool = True, most: int = MOST_ROWS, what: str = "pods") -> None:
+def print_table(table: Table, *, headers: bool = True) -> None:
     """The first rows of a table; the others are counted."""
-    output.table(replace(table, rows=table.rows[:most]), headers=headers)
-    if len(table.rows) > most:
-        output.line(f"and {counted(len(table.rows) - most, 'more row')}; -o json has all {what}", "dim")
+    output.table(replace(table, rows=table.rows[:MOST_ROWS]), headers=headers)
+    if len(table.rows) > MOST_ROWS:
+        output.line(f"and {counted(len(table.rows) - MOST_ROWS, 'more row')}; -o json has all pods", "dim")
 
 
 def print_line(line: TextLine) -> None:

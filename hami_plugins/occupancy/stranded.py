@@ -15,7 +15,7 @@ from hami_plugins.engine.fit import Fitter
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import InvalidRequestError
 from hami_plugins.model.devices import Instance
-from hami_plugins.model.nodes import NodeState
+from hami_plugins.model.nodes import NodeShape, NodeState
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.policy import DEFAULT_POLICY, Policy
 from hami_plugins.model.quantity import NANO, Quantity
@@ -58,6 +58,7 @@ class StrandedRule:
             fitter = Fitter.of(registry[request.vendor], request, policy)
             self._planned.setdefault(request.vendor, []).append(fitter)
         self._smallest: dict[VendorName, Sequence[Fitter]] = {}
+        self._possible: dict[tuple[NodeShape, int], Sequence[Fitter]] = {}
         self._known: dict[tuple[NodeState, int], str] = {}
 
     def why(self, state: NodeState, at: int) -> str:
@@ -78,16 +79,20 @@ class StrandedRule:
         planned = self._planned.get(device.vendor)
         if planned:
             return "" if any(_has_room(fitter, state, at) for fitter in planned) else TOO_LITTLE_FOR_PLANNED
-        idle = NodeState.idle(state.shape)
-        possible = [each for each in self._smallest_of(device.vendor) if _has_room(each, idle, at)]
+        possible = self._possible_on(state.shape, at)
         if not possible or any(_has_room(fitter, state, at) for fitter in possible):
             return ""
         return NO_PLACE if any(isinstance(mark, Instance) for mark in usage.marks) else TOO_LITTLE
 
-    def _smallest_of(self, vendor: VendorName) -> Sequence[Fitter]:
-        found = self._smallest.get(vendor)
+    def _possible_on(self, shape: NodeShape, at: int) -> Sequence[Fitter]:
+        """The smallest requests that the device takes where nothing is in use."""
+        found = self._possible.get((shape, at))
         if found is None:
-            found = self._smallest[vendor] = tuple(_smallest(self._registry[vendor]))
+            vendor, idle = shape.devices[at].vendor, NodeState.idle(shape)
+            if vendor not in self._smallest:
+                self._smallest[vendor] = tuple(_smallest(self._registry[vendor]))
+            found = tuple(each for each in self._smallest[vendor] if _has_room(each, idle, at))
+            self._possible[shape, at] = found
         return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal, cast
@@ -39,15 +40,40 @@ _ROOMS: tuple[tuple[SegmentKind, _Room], ...] = (
 )
 
 
-def devices(report: ClusterReport, *, wide: bool = False) -> Table:
-    """A row for each device; without ``wide`` equal neighbours share one."""
-    noun = noun_of(report.nodes).upper()
-    rows = tuple(row for node in report.nodes for row in (_wide_rows(node) if wide else _rows(node)))
+def devices(report: ClusterReport, *, wide: bool = False, most: int = sys.maxsize) -> tuple[Table, int]:
+    """A row for each device; without ``wide`` equal neighbours share one.
+
+    Only the first nodes are shown that have no more than ``most`` rows, at least one; how many others there are.
+    """
+    rows: list[TableRow] = []
+    for at, node in enumerate(report.nodes):
+        found = tuple(_wide_rows(node) if wide else _rows(node))
+        if rows and len(rows) + len(found) > most:
+            return _table(report, rows, wide=wide), len(report.nodes) - at
+        rows += found
+    return _table(report, rows, wide=wide), 0
+
+
+def _table(report: ClusterReport, found: Sequence[TableRow], *, wide: bool) -> Table:
+    noun, rows = noun_of(report.nodes).upper(), tuple(found)
     amounts = ("MODEL", "ROOM", "MEMORY", "CORES", "SLOTS")
     if wide:
-        columns = ("NODE", noun, "ID", *amounts, "NUMA", "MODE", "STATE", "HELD BY")
-        return Table(columns, rows, whole=frozenset({0, 1, 2}), optional=(8, 9, 7, 6, 3, 10), toned=4)
-    return Table(("NODE", noun, *amounts, "HELD BY"), rows, whole=frozenset({0, 1}), optional=(6, 5, 2), toned=3)
+        return Table(
+            columns=("NODE", noun, "ID", *amounts, "NUMA", "MODE", "STATE", "HELD BY"),
+            rows=rows,
+            whole=frozenset({0, 1, 2, 5, 6, 7, 9}),
+            optional=(8, 9, 3, 10),
+            toned=4,
+            wrapped=frozenset({3, 4, 10, 11}),
+        )
+    return Table(
+        columns=("NODE", noun, *amounts, "HELD BY"),
+        rows=rows,
+        whole=frozenset({0, 1, 4, 5, 6}),
+        optional=(6, 5, 2),
+        toned=3,
+        wrapped=frozenset({3, 7}),
+    )
 
 
 def totals(report: ClusterReport) -> Table:
@@ -149,16 +175,18 @@ def _tone(use: DeviceOccupancy) -> str:
 def _amounts(use: DeviceOccupancy) -> tuple[str, str, str]:
     """Memory, cores and slots: what is promised, of what there is."""
     device, usage = use.device, use.usage
-    memory = f"{_number(usage.memory)} of {amount_words(SegmentUnit.MEMORY, device.memory)}"
     return (
-        memory if device.memory else _DASH,
-        f"{usage.cores} of {device.cores}" if device.cores else _DASH,
-        f"{usage.slots} of {device.slots}",
+        _of(usage.memory, device.memory) if device.memory else _DASH,
+        f"{usage.cores}/{device.cores}" if device.cores else _DASH,
+        f"{usage.slots}/{device.slots}",
     )
 
 
-def _number(memory: int) -> str:
-    return amount_words(SegmentUnit.MEMORY, memory) if memory else "0"
+def _of(used: int, total: int) -> str:
+    """An amount of memory of another one; their unit once where both have the same."""
+    of, part = amount_words(SegmentUnit.MEMORY, total), amount_words(SegmentUnit.MEMORY, used)
+    unit = of[of.rindex(" ") :]
+    return f"{part.removesuffix(unit) if used else 0}/{of}"
 
 
 def _holder_words(segment: Segment, use: DeviceOccupancy) -> str:

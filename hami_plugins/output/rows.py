@@ -18,7 +18,7 @@ class Table:
     """Columns and rows.
 
     ``whole`` are columns that should not be broken, ``optional`` those that go first where there is no room (in this
-    order), ``toned`` is the one that shows the tone.
+    order), ``wrapped`` those that are broken before any goes, ``toned`` is the one that shows the tone.
     """
 
     columns: tuple[str, ...]
@@ -26,6 +26,7 @@ class Table:
     whole: frozenset[int] = frozenset()
     optional: tuple[int, ...] = ()
     toned: int = -1
+    wrapped: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

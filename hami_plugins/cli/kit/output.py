@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _GAP = 2
 """Blanks between two columns of a table."""
 
+_FEW_WORDS = 24
+"""Characters of a line in a column that is wrapped before others go."""
+
 _STYLES: Mapping[str, str] = {"good": "green", "bad": "red", "warn": "yellow", "dim": "dim", "": ""}
 
 _HIDDEN = re.compile(r"[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -220,13 +223,19 @@ def _as_blocks(content: Table) -> None:
 
 def fitting(content: Table, width: int) -> list[int] | None:
     """The columns that a terminal of some width has room for; ``None`` where names would have to be broken."""
-    natural = [_natural(content, at) + _GAP for at in range(len(content.columns))]
+    natural = [_wanted(content, at) + _GAP for at in range(len(content.columns))]
     shown = list(range(len(content.columns)))
     for at in content.optional:
         if sum(natural[each] for each in shown) <= width:
             break
         shown.remove(at)
     return shown if sum(_least(content, at) + _GAP for at in shown) <= width else None
+
+
+def _wanted(content: Table, at: int) -> int:
+    """How wide a column wants to be before others go: one that is wrapped first wants a few words in a line."""
+    natural = _natural(content, at)
+    return max(min(natural, _FEW_WORDS), _least(content, at)) if at in content.wrapped else natural
 
 
 def _natural(content: Table, at: int) -> int:

@@ -41,7 +41,7 @@ def test_yaml_has_the_same(type_in: Type) -> None:
 
 def test_nodes_vendors_and_free_room_can_be_chosen(type_in: Type) -> None:
     said = type_in("nodes", "--snapshot", DUMP, "m*", "--vendor", "nvidia", "--free", "--no-headers")
-    assert " ".join(said.out.splitlines()[0].split()) == "mig 1 NVIDIA A100 40 GiB free 0 of 40 GiB 0 of 100 0 of 7 -"
+    assert " ".join(said.out.splitlines()[0].split()) == "mig 1 NVIDIA A100 40 GiB free 0/40 GiB 0/100 0/7 -"
     assert said.out.splitlines()[-1] == "1 node, 1 card"
 
 

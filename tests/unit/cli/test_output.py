@@ -75,6 +75,13 @@ def test_a_table_without_rows_has_its_titles() -> None:
     assert output.fitting(Table(columns=("A", "B"), rows=()), 80) == [0, 1]
 
 
+@pytest.mark.parametrize(("width", "shown"), [(100, [0, 1, 2]), (36, [0, 1, 2]), (35, [0, 2]), (32, [0, 2]), (6, None)])
+def test_a_column_that_is_wrapped_gives_way_before_another_goes(width: int, shown: list[int] | None) -> None:
+    row = TableRow(("one", "two", "word " * 20))
+    content = Table(("A", "B", "C"), (row,), whole=frozenset({0}), optional=(1,), wrapped=frozenset({2}))
+    assert output.fitting(content, width) == shown
+
+
 def test_states_are_coloured_on_a_terminal(look: Look) -> None:
     text = look(everything)
     assert "\x1b[32mgood" in text

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from hami_plugins.model.cluster import ClusterSnapshot, Listing
 from hami_plugins.model.nodes import NodeShape, NodeState, Problem, Taint
 from hami_plugins.occupancy.report import ClusterReport, report_of
@@ -19,7 +21,7 @@ def report(*entries: object) -> ClusterReport:
 
 
 def cells(found: ClusterReport, *, wide: bool = False) -> list[dict[str, str]]:
-    table = nodes.devices(found, wide=wide)
+    table, _ = nodes.devices(found, wide=wide)
     return [dict(zip(table.columns, row.cells, strict=True)) for row in table.rows]
 
 
@@ -30,6 +32,13 @@ def test_equal_neighbours_share_a_row() -> None:
         ("0-1", "full", "default/train 16 GiB, 100 %"),
         ("2-4", "3 x 16 GiB free", "-"),
     ]
+
+
+@pytest.mark.parametrize(("most", "shown", "left"), [(0, 2, 2), (2, 2, 2), (3, 2, 2), (4, 4, 1), (6, 6, 0)])
+def test_long_tables_end_between_two_nodes(most: int, shown: int, left: int) -> None:
+    found = report(*(holding(a_node(name, a_device(), a_device(index=1)), a_record()) for name in "abc"))
+    table, more = nodes.devices(found, most=most)
+    assert (len(table.rows), more) == (shown, left)
 
 
 def test_a_wide_row_is_one_device_with_its_id_and_containers() -> None:
@@ -52,7 +61,7 @@ def test_the_tone_of_a_row_is_that_of_its_room() -> None:
         holding(a_node("d"), full),
         holding(a_node("e"), over),
     )
-    table = nodes.devices(report(*entries))
+    table, _ = nodes.devices(report(*entries))
     assert [row.tone for row in table.rows] == ["good", "warn", "bad", "", "bad"]
     assert [row.cells[3] for row in table.rows] == [
         "16 GiB free",
@@ -65,7 +74,7 @@ def test_the_tone_of_a_row_is_that_of_its_room() -> None:
 
 def test_amounts_that_a_device_does_not_have_are_dashes() -> None:
     (row,) = cells(report(holding(a_node("n", a_device(memory=0, cores=0)), a_record(allocated(a_share(memory=0))))))
-    assert (row["MEMORY"], row["CORES"], row["SLOTS"]) == ("-", "-", "1 of 10")
+    assert (row["MEMORY"], row["CORES"], row["SLOTS"]) == ("-", "-", "1/10")
     assert row["HELD BY"] == "default/running"
 
 
