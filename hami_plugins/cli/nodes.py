@@ -18,6 +18,8 @@ from hami_plugins.occupancy.report import NodeSelection, report_of
 from hami_plugins.output import nodes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hami_plugins.cli.kit.inputs import ClusterSource
     from hami_plugins.cli.option_groups import NodesOptions
     from hami_plugins.engine.registry import Registry
@@ -48,7 +50,7 @@ def run(order: NodesOptions) -> int:
     return Exit.FINDINGS if report.problems else Exit.FINE
 
 
-def _vendors(given: list[str] | tuple[()], registry: Registry) -> frozenset[VendorName]:
+def _vendors(given: Sequence[str], registry: Registry) -> frozenset[VendorName]:
     """The vendors of these names, whatever the case."""
     known = {spec.name.lower(): spec.name for spec in registry}
     for name in given:
