@@ -79,7 +79,7 @@ def report_of(snapshot: ClusterSnapshot, registry: Registry, wanted: NodeSelecti
         nodes=nodes,
         bare=len(found) - len(nodes),
         problems=snapshot.problems,
-        gaps=completeness.gaps(snapshot, (), without_pods="every device counts as unused"),
+        gaps=completeness.gaps(snapshot, (), without_pods="no pods in this listing: every device counts as unused"),
         listed=() if listing is None else tuple(sorted(listing.kinds.items())),
     )
 

@@ -30,11 +30,14 @@ class Gap(NamedTuple):
 
 
 def gaps(
-    snapshot: ClusterSnapshot, pods: Iterable[Pod], *, without_pods: str = "planned on an idle cluster"
+    snapshot: ClusterSnapshot,
+    pods: Iterable[Pod],
+    *,
+    without_pods: str = "no pods in this listing: planned on an idle cluster",
 ) -> tuple[Gap, ...]:
     """What the listing of the snapshot lacks for decisions about these pods; nothing for a complete source.
 
-    ``without_pods`` says what the answer is where the listing has no pods. Only kinds count of which every cluster has
+    ``without_pods`` is the reason given where the listing has no pods. Only kinds count of which every cluster has
     objects, so that a missing one is certain. A cluster may well have no ResourceQuota.
     """
     listing = snapshot.listing
@@ -43,7 +46,7 @@ def gaps(
 
 def _gaps(listing: Listing, snapshot: ClusterSnapshot, pods: tuple[Pod, ...], without_pods: str) -> Iterator[Gap]:
     if not listing.kinds.get("Pod"):
-        yield Gap("Pod", f"no pods in this listing: {without_pods}")
+        yield Gap("Pod", without_pods)
     elif len(listing.pod_namespaces) == 1 and SYSTEM_NAMESPACE not in listing.pod_namespaces:
         (only,) = listing.pod_namespaces
         why = f"this listing has pods of namespace {only} only: pods of other namespaces count as absent"
