@@ -8,7 +8,7 @@ One process owns a cache, and one thread at a time uses it. Times are any clock 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -58,15 +58,9 @@ class AllocationCache(CacheState):
             return UNKNOWN_NODE
         return self.decider.answer(entry, _devices_only(intake), intake.policy)
 
-    def answers(self, nodes: Iterable[NodeName], intake: PodInfo) -> dict[NodeName, Fit | Refusal]:
-        """What ``answer`` says of each of many nodes. Nodes in one state fit alike, unless names of cards matter."""
-        demand = _devices_only(intake)
-        ask = self.decider.asking(demand, intake.policy)
-        found: dict[NodeName, Fit | Refusal] = {}
-        for node in nodes:
-            entry = self.entry_without(node, intake.pod.uid)
-            found[node] = UNKNOWN_NODE if entry is None else ask(entry)
-        return found
+    def asking(self, intake: PodInfo) -> Callable[[NodeEntry], Fit | Refusal]:
+        """What the devices of nodes say to the pod, for one call about many of them."""
+        return self.decider.asking(_devices_only(intake), intake.policy)
 
     def why_not(self, node: NodeName, intake: PodInfo, refusal: Refusal) -> WhyNot | None:
         """The numbers behind a node's refusal: asked, largest free, total; ``None`` where cards are not the reason."""

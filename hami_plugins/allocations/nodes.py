@@ -26,6 +26,11 @@ class CacheNode:
         return self._bare is None and not self._holders
 
     @property
+    def bare(self) -> NodeEntry | None:
+        """The node as if nobody held anything there; ``None`` for one that is not known."""
+        return self._bare
+
+    @property
     def known(self) -> bool:
         """Whether the node has said anything of its devices."""
         return self._bare is not None

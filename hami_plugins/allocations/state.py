@@ -150,6 +150,15 @@ class CacheState:
         node = self._nodes.get(name)
         return None if node is None else node.entry_without(uid)
 
+    def bare(self, name: NodeName) -> NodeEntry | None:
+        """The same as if nobody held anything there."""
+        node = self._nodes.get(name)
+        return None if node is None else node.bare
+
+    def stranger(self, node: NodeObject) -> NodeEntry:
+        """A node that only a scheduler knows, such as the template of a group that an autoscaler may enlarge."""
+        return self._builder.entry(node, NodeFacts())
+
     def holdings(self, uid: PodUid) -> tuple[tuple[NodeName, tuple[ContainerAllocation, ...]], ...]:
         """What a pod holds, or is assumed to hold, and on which nodes."""
         bound = self._bound.get(uid)

@@ -11,7 +11,7 @@ from hami_plugins.allocator.kube_extender import SchedulerExtender
 from hami_plugins.allocator.session import LeaderSession
 from hami_plugins.allocator.volcano_extender import Extender
 from hami_plugins.web.bodies import Collector, Nothing, Whole
-from hami_plugins.web.documents import MAX_BODY, waiting
+from hami_plugins.web.documents import MAX_BODY, MOST_VALUES, waiting
 from hami_plugins.wire.volcano_extender import ManyNodes, OneNode
 
 EXTENDER_PATH: Final = "/extender"
@@ -28,6 +28,12 @@ LONGEST_QUESTION: Final = 16 * 1024 * 1024
 
 LARGEST_READ: Final = 2 * 1024 * 1024
 """Bytes of what is read of a call: a pod, and the names of 15,000 nodes."""
+
+LARGEST_WHOLE: Final = 16 * 1024 * 1024
+"""Bytes of a call of kube-scheduler's that carries whole nodes, of 5 to 15 kB each."""
+
+WHOLE_VALUES: Final = 1_500_000
+"""Values in such a call: a node has some hundreds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +59,7 @@ class HandledPath(NamedTuple):
     longest: int | None = None
     collecting: Callable[[], Collector] = Whole
     binds: bool = False
+    values: int = MOST_VALUES
 
 
 VOLCANO: Final = (
@@ -81,8 +88,20 @@ VOLCANO: Final = (
 )
 
 KUBE_SCHEDULER: Final = (
-    HandledPath(f"{SCHEDULER_PATH}/filter", "filter", lambda o, body: o.scheduler.filter(body), LARGEST_READ),
-    HandledPath(f"{SCHEDULER_PATH}/prioritize", "rank", lambda o, body: o.scheduler.prioritize(body), LARGEST_READ),
+    HandledPath(
+        f"{SCHEDULER_PATH}/filter",
+        "filter",
+        lambda o, body: o.scheduler.filter(body),
+        LARGEST_WHOLE,
+        values=WHOLE_VALUES,
+    ),
+    HandledPath(
+        f"{SCHEDULER_PATH}/prioritize",
+        "rank",
+        lambda o, body: o.scheduler.prioritize(body),
+        LARGEST_WHOLE,
+        values=WHOLE_VALUES,
+    ),
     # It waits for the API server, after it has allocated: so it begins in a thread that may wait.
     HandledPath(f"{SCHEDULER_PATH}/bind", "bind", waiting(lambda o, body: o.scheduler.bind(body)), binds=True),
 )

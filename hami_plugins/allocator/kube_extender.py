@@ -27,7 +27,7 @@ from hami_plugins.errors import KubeError, WireError
 from hami_plugins.kube import paths
 from hami_plugins.model.units import PodUid
 from hami_plugins.wire import lenient, scheduler_extender
-from hami_plugins.wire.scheduler_extender import ToBind
+from hami_plugins.wire.scheduler_extender import ToBind, Unfit
 
 _REFUSED: Final = range(400, 500)
 """Statuses with which the API server says that it has not done something, and will not."""
@@ -66,10 +66,10 @@ class SchedulerExtender:
             self.metrics.answered("filter", "unreadable")
             return scheduler_extender.filter_error(str(error))
         if blocking_reason := self.books.blocking_reason(intake):
-            refused = dict.fromkeys(call.names, blocking_reason)
+            refused = dict.fromkeys(call.names, Unfit(blocking_reason, lasting=True))
         else:
             wants = intake.demand.devices.wants_devices
-            refused = self.books.refusals(call.names, intake) if wants else {}
+            refused = self.books.refusals(call.names, intake, call.given) if wants else {}
         self.metrics.answered("filter", "refused" if len(refused) == len(call.names) else "fits")
         return scheduler_extender.filter_reply(call, refused)
 
@@ -83,7 +83,7 @@ class SchedulerExtender:
             if self._heard.first("prioritize"):  # the words of the error are the caller's
                 _log.warning("call_unreadable", verb="prioritize", error=str(error))
             return scheduler_extender.prioritize_reply((), {})
-        scores = {} if self.books.blocking_reason(intake) else self.books.scores(call.names, intake)
+        scores = {} if self.books.blocking_reason(intake) else self.books.scores(call.names, intake, call.given)
         self.metrics.answered("prioritize", "ranked")
         return scheduler_extender.prioritize_reply(call.names, scores)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
 
 from hami_plugins.allocations.answers import (
     AllocationSource,
@@ -13,6 +15,8 @@ from hami_plugins.allocations.answers import (
     PodAllocation,
     Statistics,
 )
+from hami_plugins.allocations.cache import UNKNOWN_NODE
+from hami_plugins.allocations.node_answers import NodeAnswers
 from hami_plugins.allocator.refusal_texts import NodeRefusal
 from hami_plugins.allocator.time_slices import BUDGET, listed, slices
 from hami_plugins.allocator.watched_cache import WatchedAllocationCache, WatchedPod
@@ -24,6 +28,9 @@ from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.model.verdicts import Fit
 from hami_plugins.wire import objects
 from hami_plugins.wire.fields import Json
+from hami_plugins.wire.scheduler_extender import Unfit
+
+_NONE_GIVEN: Final[Mapping[NodeName, Json]] = MappingProxyType({})
 
 
 class LockedAllocationCache(WatchedAllocationCache):
@@ -58,33 +65,44 @@ class LockedAllocationCache(WatchedAllocationCache):
             found = self._refusal(node, intake, self._cache.answer(node, intake))
         return self._text(found, intake)
 
-    def refusals(self, nodes: Iterable[NodeName], intake: PodInfo) -> dict[NodeName, str]:
-        """The nodes that cannot hold the pod, each with the reason; see ``answer`` and ``slices``."""
+    def refusals(
+        self, nodes: Sequence[NodeName], intake: PodInfo, given: Mapping[NodeName, Json] = _NONE_GIVEN
+    ) -> dict[NodeName, Unfit]:
+        """The nodes that cannot hold the pod, each with the reason; see ``answer`` and ``slices``.
+
+        ``given`` are nodes that came whole, by their names: see ``NodeAnswers``.
+        """
         asked = listed(nodes, self._nodes.values())
         unchecked = f"{self.product.word(intake.demand.devices)}: not checked within {BUDGET:.0f} s; try again"
-        found: dict[NodeName, NodeRefusal | str] = dict.fromkeys(asked, unchecked)
-        for answers in self._answers(asked, intake):
-            found |= {node: self._refusal(node, intake, each) for node, each in answers.items()}
+        found: dict[NodeName, tuple[NodeRefusal | str, bool]] = dict.fromkeys(asked, (unchecked, False))
+        of_call = self._of_call(intake, given)
+        for answers in slices(asked, of_call.answers, self._lock):
+            found |= {node: self._unfit(node, of_call, each) for node, each in answers.items()}
+        if len(found) < len(nodes):
+            found |= dict.fromkeys(set(nodes).difference(found), (NodeRefusal(UNKNOWN_NODE, None, None), True))
         known = self._texts.remembered(intake)
         return {
-            node: each if isinstance(each, str) else self._texts.text(each, intake, known)
-            for node, each in found.items()
+            node: Unfit(each if isinstance(each, str) else self._texts.text(each, intake, known), lasting)
+            for node, (each, lasting) in found.items()
             if each
         }
 
-    def scores(self, nodes: Iterable[NodeName], intake: PodInfo) -> dict[NodeName, float]:
+    def scores(
+        self, nodes: Iterable[NodeName], intake: PodInfo, given: Mapping[NodeName, Json] = _NONE_GIVEN
+    ) -> dict[NodeName, float]:
         """How well the pod fits on each node that can hold it, by the policy for cards: the highest is the best."""
         asked = listed(nodes, self._nodes.values())
         fits: dict[NodeName, float] = {}
-        for answers in self._answers(asked, intake):
+        for answers in slices(asked, self._of_call(intake, given).answers, self._lock):
             fits |= {node: answer.score for node, answer in answers.items() if isinstance(answer, Fit)}
         with self._lock:
             bonus = self._planner.bonus(asked, intake, self._cache)
         sign = -1.0 if intake.policy.node is NodePolicy.SPREAD else 1.0
         return {node: sign * score + bonus.get(node, 0.0) for node, score in fits.items()}
 
-    def _answers(self, nodes: tuple[NodeName, ...], intake: PodInfo) -> Iterator[Mapping[NodeName, Fit | Refusal]]:
-        return slices(nodes, lambda some: self._cache.answers(some, intake), self._lock)
+    def _of_call(self, intake: PodInfo, given: Mapping[NodeName, Json]) -> NodeAnswers:
+        with self._lock:
+            return NodeAnswers(self._cache, intake, given)
 
     def reserve(self, node: NodeName, intake: PodInfo, *, job: str = "") -> PodAllocation | Declined:
         """See ``AllocationCache``."""
@@ -169,6 +187,15 @@ class LockedAllocationCache(WatchedAllocationCache):
     def __len__(self) -> int:
         """How many pods are known, whatever they ask for."""
         return len(self._pods)
+
+    def _unfit(self, node: NodeName, asked: NodeAnswers, answer: Fit | Refusal) -> tuple[NodeRefusal | str, bool]:
+        """Why the pod does not go to the node (empty where it may), and whether that is so however empty it is."""
+        if isinstance(answer, Fit) or node not in asked.given or self._cache.entry(node) is not None:
+            why = self._refusal(node, asked.intake, answer)
+        else:
+            entry = asked.entry(node)
+            why = NodeRefusal(answer, entry, entry, asked.unreadable.get(node, ""))
+        return why, isinstance(why, NodeRefusal) and asked.lasts(node)
 
     def _refusal(self, node: NodeName, intake: PodInfo, answer: Fit | Refusal) -> NodeRefusal | str:
         """Why the pod does not go to the node; empty where it may."""

@@ -295,6 +295,7 @@ class AllocatorServer(Replica):
             collecting=call.collecting,
             room=room,
             threads=self._binding if call.binds else None,
+            values=call.values,
         )
 
     def _mark(self, request: AdmissionRequest) -> Answer:

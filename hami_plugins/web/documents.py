@@ -126,8 +126,10 @@ def document_route(  # noqa: PLR0913 - what a route is made of
     collecting: Callable[[], Collector] = Whole,
     room: BodyBudget | None = None,
     threads: Executor | None = None,
+    values: int = MOST_VALUES,
 ) -> Route:
-    """A route for POST. ``name`` stands in metrics and in the log, ``limit`` is the most bytes that are kept of a body.
+    """A route for POST. ``name`` stands in metrics and in the log, ``limit`` is the most bytes that are kept of a body,
+    and ``values`` the most values in a larger one.
 
     Where ``collecting`` makes what keeps only a part, a body may have ``longest`` bytes. Routes of one server may share
     the ``room`` for their bodies; without one it has its own. What waits does so in ``threads``, or with all others.
@@ -135,7 +137,7 @@ def document_route(  # noqa: PLR0913 - what a route is made of
     limits = BodyLimits(limit, limit if longest is None else longest, collecting)
     return Route(
         path,
-        _Endpoint(answer, name, metrics, limits=limits, room=room or BodyBudget(), threads=threads),
+        _Endpoint(answer, name, metrics, limits=limits, room=room or BodyBudget(), threads=threads, values=values),
         methods=["POST"],
     )
 
@@ -152,6 +154,7 @@ class _Endpoint:
         limits: BodyLimits,
         room: BodyBudget,
         threads: Executor | None,
+        values: int,
     ) -> None:
         self._answer = answer
         self._name = name
@@ -159,6 +162,7 @@ class _Endpoint:
         self._limits = limits
         self._room = room
         self._threads = threads
+        self._values = values
         self._giving_back = GivingBack()
         self._seconds = metrics.seconds.labels(name)
         self._quiet_until: dict[str, float] = {}
@@ -237,8 +241,8 @@ class _Endpoint:
         gc.disable()
         try:
             values = sum(map(body.count, (b"{", b"[", b",")))
-            if len(body) > LARGE and values > MOST_VALUES:
-                return _refusal(TooLargeError(f"the body has {values} values: limit is {MOST_VALUES}"))
+            if len(body) > LARGE and values > self._values:
+                return _refusal(TooLargeError(f"the body has {values} values: limit is {self._values}"))
             return self._replied(body)
         finally:
             gc.enable()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -31,6 +31,18 @@ class Candidates:
     pod: Json
     names: tuple[NodeName, ...]
     objects: tuple[Json, ...] | None = None
+
+    @property
+    def given(self) -> Mapping[NodeName, Json]:
+        """The Nodes by their names, where the scheduler sent them."""
+        return dict(zip(self.names, self.objects or (), strict=False))
+
+
+class Unfit(NamedTuple):
+    """Why a node does not take the pod; ``lasting`` where it would not if all of its pods were evicted either."""
+
+    text: str
+    lasting: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,20 +80,34 @@ def to_bind(body: bytes) -> ToBind:
     )
 
 
-def filter_reply(asked: Candidates, refused: Mapping[NodeName, str]) -> bytes:
-    """The nodes that take the pod, in the form in which they came, and why the others do not."""
-    left = [name for name in asked.names if name not in refused]
-    reply: dict[str, Any] = {"Nodes": None, "NodeNames": left, "FailedNodes": refused or None, "Error": ""}
-    if asked.objects is not None:
-        taking = set(left)
-        items = [each for each in asked.objects if _name_of(each) in taking]
-        reply |= {"Nodes": {"metadata": {}, "items": items}, "NodeNames": None}
+def filter_reply(asked: Candidates, refused: Mapping[NodeName, Unfit]) -> bytes:
+    """The nodes that take the pod, in the form in which they came, and why the others do not.
+
+    A scheduler considers preemption on the nodes of ``FailedNodes`` alone.
+    """
+    failed: dict[str, str] = {}
+    lasting: dict[str, str] = {}
+    for name, (text, lasts) in refused.items():
+        (lasting if lasts else failed)[name] = text
+    reply: dict[str, Any] = {
+        "Nodes": None,
+        "NodeNames": None,
+        "FailedNodes": failed or None,
+        "FailedAndUnresolvableNodes": lasting or None,
+        "Error": "",
+    }
+    if asked.objects is None:
+        reply["NodeNames"] = [name for name in asked.names if name not in refused]
+    else:
+        left = [each for name, each in zip(asked.names, asked.objects, strict=True) if name not in refused]
+        reply["Nodes"] = {"metadata": {}, "items": left}
     return orjson.dumps(reply)
 
 
 def filter_error(error: str) -> bytes:
     """The reply to a call that cannot be answered: the pod is tried again later."""
-    return orjson.dumps({"Nodes": None, "NodeNames": None, "FailedNodes": None, "Error": error})
+    nothing = dict.fromkeys(("Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes"))
+    return orjson.dumps({**nothing, "Error": error})
 
 
 def prioritize_reply(names: Sequence[NodeName], scores: Mapping[NodeName, float]) -> bytes:

@@ -2,70 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from hami_plugins.allocator.handlers import SCHEDULER_PATH
 from hami_plugins.sandbox.fleet import bare_node
-from tests import raw_objects
-from tests.integration.allocator.sites import MARK, Site, site
-from tests.integration.volcano_vgpu.allocation.servers import Client
+from tests.integration.allocator.hami_pods import (
+    ALLOCATED,
+    LOCK,
+    NODE,
+    PHASE,
+    TIME,
+    TO_ALLOCATE,
+    a_node,
+    a_pod,
+    bind,
+    call,
+    hami,
+    notes_of,
+)
+from tests.integration.allocator.sites import MARK, Site
 from tests.waiting import PATIENCE, wait_for
-
-LOCK, PHASE, TIME, NODE = "hami.io/mutex.lock", "hami.io/bind-phase", "hami.io/bind-time", "hami.io/vgpu-node"
-TO_ALLOCATE, ALLOCATED = "hami.io/vgpu-devices-to-allocate", "hami.io/vgpu-devices-allocated"
-VENDORS = ["NVIDIA"]
-
-
-def a_node(name: str, cards: int = 2) -> dict[str, Any]:
-    devices = [
-        {
-            "id": f"GPU-{name}-{at}",
-            "index": at,
-            "count": 10,
-            "devmem": 40_960,
-            "devcore": 100,
-            "type": "NVIDIA A100",
-            "numa": 0,
-            "mode": "hami-core",
-            "health": True,
-        }
-        for at in range(cards)
-    ]
-    notes = {
-        "hami.io/node-nvidia-register": json.dumps(devices),
-        "hami.io/node-handshake": "Requesting_2026-01-01 00:00:00",
-    }
-    return bare_node(name, capacity={"nvidia.com/gpu": str(10 * cards)}, annotations=notes)
-
-
-def a_pod(name: str, memory: int = 1000) -> dict[str, Any]:
-    asks = raw_objects.container(limits={"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory)}, image="i")
-    return raw_objects.pod(name, asks, metadata={"namespace": "default"})
-
-
-def call(client: Client, verb: str, **body: Any) -> Any:
-    status, text = client.post(client.plain(f"{SCHEDULER_PATH}/{verb}"), json.dumps(body).encode())
-    assert status == 200, text
-    return json.loads(text)
-
-
-def bind(client: Client, pod: dict[str, Any], node: str) -> str:
-    metadata = pod["metadata"]
-    found = call(client, "bind", PodName=metadata["name"], PodNamespace="default", PodUID=metadata["uid"], Node=node)
-    return str(found["Error"])
-
-
-def notes_of(raw: dict[str, Any]) -> dict[str, str]:
-    found: dict[str, str] = raw["metadata"].get("annotations") or {}
-    return found
 
 
 class Plugins:
@@ -107,14 +66,6 @@ class Plugins:
             raw = server.get("nodes", node)
             if notes_of(raw).pop(LOCK, None):
                 server.put(raw)
-
-
-@contextmanager
-def hami(folder: Path, *nodes: dict[str, Any]) -> Iterator[tuple[Site, Client]]:
-    with site(folder, *nodes) as place:
-        client = place.start(vendors=VENDORS)
-        place.install(client, vendors=VENDORS)
-        yield place, client
 
 
 def test_a_pod_is_marked_given_to_hamis_scheduler_and_bound_with_its_slice(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """What the cache answers, what it keeps of that, and what ends it."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from hami_plugins.allocations.cache import AllocationCache
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.model.decisions import UNREGISTERED
-from hami_plugins.model.units import DeviceId, NodeName, PodUid
+from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.model.verdicts import Fit, NoFit, Reason
 from hami_plugins.wire import objects
 from tests.unit.allocations.objects import IDS, N1, N2, REGISTRY, Raw, a_node, a_pod, asking, bound, register
@@ -686,37 +685,7 @@ def test_numbers_of_a_refusal_are_those_of_the_engine(cache: AllocationCache) ->
     assert (why.nodes, why.fitting) == (1, 0)
 
 
-# What a scheduler asks about many nodes, and asks again
-
-
-def test_many_nodes_are_answered_each_as_if_it_were_asked_alone(cache: AllocationCache) -> None:
-    see_node(cache, a_node("n3"))
-    allocation(cache, a_pod("other", memory=35_000), N2)
-    names = [NodeName(name) for name in ("n8", "n1", "n9", "n3", "n2")]
-    intake = asking(a_pod())
-
-    answers = cache.answers(names, intake)
-
-    assert answers == {name: cache.answer(name, intake) for name in names}
-    assert [isinstance(answers[name], Fit) for name in names] == [False, True, False, True, False]
-
-
-@pytest.mark.parametrize("at", [0, 1])
-def test_nodes_of_one_kind_are_asked_one_by_one_for_a_card_with_this_id(cache: AllocationCache, at: int) -> None:
-    raw = a_pod()
-    raw["spec"]["containers"].append({**raw["spec"]["containers"][0], "name": "second"})
-    intake = asking(raw)
-    containers = list(intake.demand.devices.containers)
-    (request,) = containers[at].requests
-    selector = replace(request.selector, use_ids=frozenset({DeviceId("GPU-n1-0")}))
-    containers[at] = replace(containers[at], requests=(replace(request, selector=selector),))
-    devices = replace(intake.demand.devices, containers=tuple(containers))
-    named = replace(intake, demand=replace(intake.demand, devices=devices))
-
-    answers = cache.answers([N1, N2], named)
-
-    assert isinstance(answers[N1], Fit)
-    assert isinstance(answers[N2], NoFit)
+# What a scheduler asks again
 
 
 def test_a_node_without_a_register_has_no_numbers_to_show(cache: AllocationCache) -> None:

@@ -169,7 +169,7 @@ class Cluster:
         body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": nodes}).encode()
         reply = json.loads(self.scheduler.filter(body))
         assert not reply["Error"]
-        return reply["NodeNames"], reply["FailedNodes"] or {}
+        return reply["NodeNames"], (reply["FailedNodes"] or {}) | (reply["FailedAndUnresolvableNodes"] or {})
 
     def rank(self, pod: Json, *nodes: str) -> dict[str, int]:
         """The scores of kube-scheduler's extender."""

@@ -1,0 +1,71 @@
+"""One pod asked of many nodes: of those that the cache knows, and of those that only the caller knows.
+
+A scheduler that sends whole nodes may send some that do not exist: an autoscaler asks about nodes that it could create.
+They are taken as their objects describe them, without pods. A node that the cache knows is asked with its pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from hami_plugins.allocations.cache import UNKNOWN_NODE, AllocationCache
+from hami_plugins.engine.intake import PodInfo
+from hami_plugins.errors import WireError
+from hami_plugins.model.decisions import Refusal
+from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.model.units import NodeName
+from hami_plugins.model.verdicts import Fit
+from hami_plugins.wire import objects
+from hami_plugins.wire.fields import Json
+
+
+class NodeAnswers:
+    """The answers to one call about ``intake``; ``given`` are the Nodes that came with it, by name.
+
+    ``unreadable`` collects why given nodes that the cache does not know cannot be read.
+    """
+
+    __slots__ = ("_ask", "_strangers", "cache", "given", "intake", "unreadable")
+
+    def __init__(self, cache: AllocationCache, intake: PodInfo, given: Mapping[NodeName, Json]) -> None:
+        self.cache = cache
+        self.intake = intake
+        self.given = given
+        self.unreadable: dict[NodeName, str] = {}
+        self._ask = cache.asking(intake)
+        self._strangers: dict[NodeName, NodeEntry | None] = {}
+
+    def answers(self, nodes: Iterable[NodeName]) -> dict[NodeName, Fit | Refusal]:
+        """What each node says to the pod. Nodes in one state fit alike, unless names of cards matter."""
+        found: dict[NodeName, Fit | Refusal] = {}
+        for node in nodes:
+            entry = self.asked(node)
+            found[node] = UNKNOWN_NODE if entry is None else self._ask(entry)
+        return found
+
+    def asked(self, node: NodeName) -> NodeEntry | None:
+        """The node without what the pod itself is assumed to hold there; ``None`` for one that is not known."""
+        return self.cache.entry_without(node, self.intake.pod.uid) or self._stranger(node)
+
+    def entry(self, node: NodeName) -> NodeEntry | None:
+        """The node with everybody who holds something there."""
+        return self.cache.entry(node) or self._stranger(node)
+
+    def lasts(self, node: NodeName) -> bool:
+        """Whether a refusal would stay if all pods of the node were evicted.
+
+        What a quota leaves does not count: an evicted pod may give back what is missing.
+        """
+        bare = self.cache.bare(node) or self._stranger(node)
+        return bare is None or not isinstance(self._ask(bare), Fit)
+
+    def _stranger(self, node: NodeName) -> NodeEntry | None:
+        raw = self.given.get(node)
+        if raw is None:
+            return None
+        if node not in self._strangers:
+            try:
+                self._strangers[node] = self.cache.stranger(objects.node_object(raw))
+            except WireError as error:
+                self._strangers[node], self.unreadable[node] = None, str(error)
+        return self._strangers[node]
