@@ -1,5 +1,7 @@
 """What the webhook on new pods does: it marks those that need an allocation, and writes down what their words mean.
 
+Records of an allocation that such a pod brings are removed, because only a scheduler's Binding writes them.
+
 A pod is marked where a scheduler places it that asks the allocator: one of Volcano's, or that of HAMi's pods (HAMi
 2.10.0 ``pkg/scheduler/webhook.go``). Pods of other schedulers are left alone, but for vendors whose devices every
 scheduler's pods are given.
@@ -10,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from hami_plugins.allocations import submissions
 from hami_plugins.allocations.product import Product
 from hami_plugins.engine.intake import PodInfo, take_in
 from hami_plugins.engine.registry import Registry
@@ -32,7 +35,8 @@ def mark(raw: Json, product: Product) -> Answer:
         vendors = product.vendors_for(pod.scheduler)
         if not any(_asks(each, vendors) for each in pod.containers):
             return Allowed()
-        written = admission.applied(raw, _written(pod, vendors))
+        submitted = submissions.without_records(raw, product.keys)
+        written = admission.applied(submitted.pod, _written(pod, vendors))
         intake = take_in(pods.pod(written), vendors, product.rules)
         if intake.refusal:
             return Denied(intake.refusal, _SENSELESS if intake.admission.allowed else intake.admission.code)
@@ -43,7 +47,8 @@ def mark(raw: Json, product: Product) -> Answer:
         return Denied(str(error), _UNREADABLE)
     if wrong := _wrong(intake, vendors):
         return Denied(wrong, _SENSELESS)
-    return Allowed(admission.patch(raw, marked))
+    asking = {each.name for each in pod.containers if _asks(each, vendors)}
+    return Allowed(admission.patch(raw, marked), (*submitted.warnings, *submissions.overrides(raw, asking)))
 
 
 def _asks(container: Container, vendors: Registry) -> bool:

@@ -9,12 +9,13 @@ from operator import or_
 from typing import Final
 
 from hami_plugins.allocations.manifests import allocation_policy
+from hami_plugins.allocations.manifests.account_policies import GROUPS
 from hami_plugins.cli.kit import inputs
 from hami_plugins.cli.kit.objects import print_documents
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.errors import ConfigError
 
-_REMEDY: Final = "print the policy again with --user, and apply it"
+REMEDY: Final = "print the policy again with --user, and apply it"
 
 
 def print_policy(
@@ -34,8 +35,8 @@ def print_policy(
     found = replace(found, users=(*found.users, *users))
     documents = allocation_policy.policy(
         found,
-        remedy=_REMEDY,
-        groups=(*allocation_policy.GROUPS, *groups),
+        remedy=REMEDY,
+        groups=(*GROUPS, *groups),
         name=name or allocation_policy.NAME,
     )
     return print_documents(documents, Form.JSON if form is Form.JSON else Form.YAML)

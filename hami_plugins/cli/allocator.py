@@ -139,6 +139,38 @@ app.command()(verify)
 @app.command()
 def policy(
     *,
+    users: options.TrustedUsers = None,
+    groups: options.TrustedGroups = None,
+    name: options.PolicyName = "",
+    nodes: Annotated[
+        bool, typer.Option("--nodes", help="Print the policy for the device records on nodes, not the one for pods.")
+    ] = False,
+    config: options.Config = None,
+    output: options.Output = Form.YAML,
+) -> None:
+    """Print the admission policy that lets only schedulers, the server, and node agents write allocations. Reads only.
+
+    Pipe it to `kubectl apply -f -`. It covers the keys of the vendors that the settings name, on pods, pods/status,
+    bindings and ephemeral containers, needs no process, and needs Kubernetes 1.30. It trusts the server's account and
+    those of the manifests of HAMi, Volcano and AWS; list yours with --user.
+    """
+    from hami_plugins.cli.allocator_server import AllocatorInputs, print_policy
+
+    raise typer.Exit(
+        print_policy(
+            AllocatorInputs(config=config),
+            users=users or (),
+            groups=groups or (),
+            name=name,
+            nodes=nodes,
+            form=output,
+        )
+    )
+
+
+@app.command()
+def stale_policy(
+    *,
     version: Annotated[
         str, typer.Option("--version", metavar="VERSION", help="Version of the API that the API server serves.")
     ] = "v1beta1",
@@ -147,7 +179,6 @@ def policy(
     """Print the admission policy that removes stale allocations of Volcano from Bindings. Reads only.
 
     The smallest fix, without a process of ours: a gang that had to wait gets its own cards. Nothing else is corrected.
-    `hami-plugins allocation-policy` prints the policy that limits which accounts write allocations on pods.
     """
     from hami_plugins.cli.kit.allocator import print_policy
 

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hami_plugins.allocations.lock_demand import lock_keys
-from hami_plugins.allocations.manifests import allocator_configuration, kube_scheduler_configuration
+from hami_plugins.allocations.manifests import (
+    allocation_policy,
+    allocator_configuration,
+    kube_scheduler_configuration,
+    node_policy,
+)
 from hami_plugins.allocations.manifests import webhooks as manifests
+from hami_plugins.allocations.manifests.account_policies import GROUPS
+from hami_plugins.allocations.manifests.allocation_policy import Allocations
 from hami_plugins.allocations.manifests.webhooks import EXEMPT, Hooks
 from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.allocations.served_vendors import served_vendors
@@ -17,6 +24,7 @@ from hami_plugins.allocator.handlers import EXTENDER_PATH, SCHEDULER_PATH
 from hami_plugins.allocator.metrics import AllocatorMetrics
 from hami_plugins.allocator.shared_allocator import METRICS, product_of, shared_allocator
 from hami_plugins.allocator.shared_settings import NAME, PREFIX, SETTINGS, SharedAllocatorSettings
+from hami_plugins.cli.allocation_policy import REMEDY
 from hami_plugins.cli.kit import allocator, plugins
 from hami_plugins.cli.kit.inputs import registry_of
 from hami_plugins.cli.kit.memory import undisturbed
@@ -151,6 +159,24 @@ def print_webhooks(
     if jobs and (entry := extension_of(vendors)) is not None:
         document["webhooks"].append(manifests.of_jobs(hooks, reached, kept, entry.resources))
     return print_documents((document,), form)
+
+
+def print_policy(
+    inputs: AllocatorInputs, *, users: Sequence[str], groups: Sequence[str], name: str, nodes: bool, form: Form
+) -> int:
+    """Print the policy for allocations on pods, or the one for device records on nodes."""
+    settings = inputs.settings()
+    vendors = vendors_of(settings)
+    own = allocation_policy.account(settings.service.namespace, settings.service.name)
+    found = allocation_policy.served(vendors, own) | Allocations(users=tuple(users))
+    trusted = (*GROUPS, *groups)
+    if nodes:
+        named = name or node_policy.NAME
+        documents = node_policy.policy(vendors, users=found.users, remedy=REMEDY, groups=trusted, name=named)
+    else:
+        named = name or allocation_policy.NAME
+        documents = allocation_policy.policy(found, remedy=REMEDY, groups=trusted, name=named)
+    return print_documents(documents, Form.JSON if form is Form.JSON else Form.YAML)
 
 
 def audit(inputs: AllocatorInputs, *, form: Form, headers: bool) -> int:

@@ -299,14 +299,9 @@ def allocation_policy(
             autocompletion=completing.systems,
         ),
     ] = None,
-    users: Annotated[
-        list[str] | None,
-        typer.Option("--user", metavar="NAME", help="A further account that writes allocation keys. Repeatable."),
-    ] = None,
-    groups: Annotated[
-        list[str] | None, typer.Option("--group", metavar="NAME", help="The same for a group. Repeatable.")
-    ] = None,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the policy and its binding.")] = "",
+    users: options.TrustedUsers = None,
+    groups: options.TrustedGroups = None,
+    name: options.PolicyName = "",
     output: options.Output = Form.YAML,
     settings: options.Settings = None,
 ) -> None:

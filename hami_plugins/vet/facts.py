@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 from hami_plugins.engine import annotate
 from hami_plugins.model.units import MiB, VendorName
-from hami_plugins.wire import hami_core
 
 FOREIGN_RESOURCES: Final[Mapping[str, str]] = {
     "aws.amazon.com/neuron_device": "AWS' device plugin",
@@ -167,19 +166,3 @@ VALUES: Final[Mapping[str, AllowedValues]] = {
 
 REFUSED_VALUES: Final = frozenset({"metax-tech.com/sgpu-app-class", "metax-tech.com/sgpu-qos-policy"})
 """Annotations whose other values the webhook refuses."""
-
-VISIBLE_DEVICES: Final[Mapping[str, str]] = {
-    "NVIDIA_VISIBLE_DEVICES": "nvidia.com/",
-    "ASCEND_VISIBLE_DEVICES": "huawei.com/",
-    "ROCR_VISIBLE_DEVICES": "amd.com/",
-    "NEURON_RT_VISIBLE_CORES": "aws.amazon.com/",
-}
-"""Variables with which node agents show cards to containers, and the resources that make them do so."""
-
-LIMIT_VARIABLES: Final = (
-    "CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_SM_LIMIT", "NPU_MEM_QUOTA", "HIP_DEVICE_MEMORY_LIMIT", "HSA_CU_MASK",
-)  # fmt: skip
-"""Prefixes of the variables with which node agents set a container's slice."""
-
-CONTROL_OFF: Final = hami_core.CONTROL_ENV
-"""The variable that switches HAMi-core off in a container."""

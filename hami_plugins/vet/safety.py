@@ -7,15 +7,12 @@ from typing import Final
 
 from hami_plugins.engine.annotate import NODE_KEY
 from hami_plugins.model.dialect import Dialect
-from hami_plugins.vet import facts
 from hami_plugins.vet.context import Context, each_container, each_pod, where
 from hami_plugins.vet.excerpts import excerpt
 from hami_plugins.vet.findings import VetRule, VetSeverity, Violation
 from hami_plugins.vet.resources import ContainerView, PodView
 from hami_plugins.vet.vocabulary import speaks
-from hami_plugins.wire import koordinator_hints
-
-_HIDDEN: Final = ("", "none", "void")
+from hami_plugins.wire import koordinator_hints, slice_variables
 
 
 def privileged(container: ContainerView, pod: PodView, context: Context) -> Iterator[Violation]:
@@ -70,21 +67,9 @@ def _is_overwritten(key: str, pod: PodView, context: Context) -> bool:
 def isolation(container: ContainerView, pod: PodView, context: Context) -> Iterator[Violation]:
     """Variables that show other cards, or lift limits."""
     for name, (value, path) in container.env.items():
-        if name in facts.VISIBLE_DEVICES:
-            if value.lower() in _HIDDEN:
-                continue
-            what = f"shows the container the cards {value}, whatever it was allocated"
-        elif name == facts.CONTROL_OFF:
-            if value.lower() not in ("true", "1"):
-                continue
-            what = "switches off the limits on memory and cores"
-        elif name.startswith(facts.LIMIT_VARIABLES) and context.asked_of(container):
-            what = "overrides the limit that the node agent sets"
-        else:
-            continue
-        yield Violation(
-            path, f"{where(container, pod)}: variable {name}={value} {what}", "drop it and ask by resources.limits"
-        )
+        if what := slice_variables.override(name, value, limited=bool(context.asked_of(container))):
+            said = f"{where(container, pod)}: variable {name}={value} {what}"
+            yield Violation(path, said, "drop it and ask by resources.limits")
 
 
 RULES: Final = (

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hami_plugins.allocations.manifests import allocation_policy, stale_allocations
+from hami_plugins.allocations.manifests import account_policies, allocation_policy, stale_allocations
 from hami_plugins.vendors import volcano
 from koordinator_adapter.core import webhooks as koordinator
 from koordinator_adapter.core.devices import sums
@@ -745,7 +745,7 @@ def test_the_policy_on_allocations_is_that_of_the_program(
     name = f"here.one-{chart.name}-allocations"
     remedy = policies.remedy(chart.name)
     expected = allocation_policy.policy(
-        replace(allocations, users=trusted), remedy=remedy, groups=groups or allocation_policy.GROUPS, name=name
+        replace(allocations, users=trusted), remedy=remedy, groups=groups or account_policies.GROUPS, name=name
     )
     for wanted in expected:
         (each,) = (every for every in of_kind(found, wanted["kind"]) if every["metadata"]["name"] == name)

@@ -5,44 +5,44 @@ An allocation is an annotation of the pod that a node agent or a device plugin b
 them: ``pods``, ``pods/status``, ``pods/binding``, and the older ``bindings``. ``pods/ephemeralcontainers`` and
 ``pods/resize`` take nothing but the spec from a request (tried with kube-apiserver 1.34).
 
+An ephemeral container asks for no resources, because the API server refuses that, and no device plugin is asked about
+it. So it is refused in a pod with devices where it is privileged or sets variables by which runtimes show cards.
+
 The API server evaluates the policy itself, so it fails closed and no process of ours has to run. What a condition
 costs does not depend on the request: it looks up a fixed list of keys.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import Any, Final
 
+from hami_plugins.allocations.manifests.account_policies import (
+    BEFORE_AND_AFTER,
+    GROUPS,
+    changed,
+    differ,
+    documents,
+    listed,
+    literal,
+)
 from hami_plugins.allocations.manifests.webhooks import BINDINGS
 from hami_plugins.engine.annotate import BOOKKEEPING
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.vendors import awsneuron, volcano
-from hami_plugins.wire import allocator_mark, koordinator
+from hami_plugins.wire import allocator_mark, koordinator, slice_variables
 
 NAME: Final = "hami-plugins-allocations"
 """The name of the policy and its binding unless an operator chooses another."""
 
-API_VERSION: Final = "admissionregistration.k8s.io/v1"
-GROUPS: Final = ("system:masters", "system:nodes")
-"""Groups that every policy trusts. A kubelet is root on its node and writes only the pods of that node."""
-
-_ACCOUNT: Final = "system:serviceaccount"
 _KUBE_SCHEDULER: Final = "system:kube-scheduler"
-UNLISTED: Final = "by-an-unlisted-account"
-"""The name of the condition on the account."""
-
-ACCOUNTS: Final = (
-    "!(request.userInfo.username in %s || "
-    "(has(request.userInfo.groups) && %s.exists(group, group in request.userInfo.groups)))"
-)
-"""That condition, with the lists of users and of groups in the places of ``%s``. A chart fills it in from values."""
-
 _PODS: Final = {**BINDINGS, "operations": ["CREATE", "UPDATE"], "resources": ["pods"]}
 _STATUS: Final = {**BINDINGS, "operations": ["UPDATE"], "resources": ["pods/status"]}
+_DEBUG: Final = {**BINDINGS, "operations": ["UPDATE"], "resources": ["pods/ephemeralcontainers"]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,26 +108,19 @@ def systems(registry: Registry) -> Mapping[str, Allocations]:
     }
 
 
+def served(registry: Registry, own: str) -> Allocations:
+    """What an allocator of these vendors records; ``own`` is its account, which sends Bindings for kube-scheduler."""
+    names = {Dialect.HAMI.value, *(spec.dialect.value for spec in registry)}
+    names |= {"neuron"} if awsneuron.SPEC.name in registry else set()
+    found = (each for name, each in systems(registry).items() if name in names)
+    return reduce(or_, found) | Allocations(users=(own,))
+
+
 def policy(
     allocations: Allocations, *, remedy: str, groups: Sequence[str] = GROUPS, name: str = NAME
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The ValidatingAdmissionPolicy and its binding. ``remedy`` says where an operator lists further accounts."""
-    spec = rules(allocations, remedy=remedy)
-    unlisted = {"name": UNLISTED, "expression": ACCOUNTS % (_sorted(allocations.users), _sorted(groups))}
-    return (
-        {
-            "apiVersion": API_VERSION,
-            "kind": "ValidatingAdmissionPolicy",
-            "metadata": {"name": name},
-            "spec": {**spec, "matchConditions": [*spec["matchConditions"], unlisted]},
-        },
-        {
-            "apiVersion": API_VERSION,
-            "kind": "ValidatingAdmissionPolicyBinding",
-            "metadata": {"name": name},
-            "spec": {"policyName": name, "validationActions": ["Deny"]},
-        },
-    )
+    return documents(rules(allocations, remedy=remedy), users=allocations.users, groups=groups, name=name)
 
 
 def rules(allocations: Allocations, *, remedy: str) -> dict[str, Any]:
@@ -135,19 +128,16 @@ def rules(allocations: Allocations, *, remedy: str) -> dict[str, Any]:
 
     The conditions decide, so a request that leaves the keys as they were costs one condition.
     """
-    created, later = _listed(allocations.keys), _listed(allocations.marks)
+    created, later = listed(allocations.keys), listed(allocations.marks)
     asked = f"({created} + (request.operation == 'UPDATE' ? {later} : []))"
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": {"resourceRules": [_PODS, _STATUS, BINDINGS]},
+        "matchConstraints": {"resourceRules": [_PODS, _STATUS, _DEBUG, BINDINGS]},
         "matchConditions": [{"name": "changes-an-allocation", "expression": _changes(allocations)}],
         "variables": [
-            {"name": "before", "expression": "oldObject == null ? {} : oldObject.metadata.?annotations.orValue({})"},
-            {"name": "after", "expression": "object.metadata.?annotations.orValue({})"},
-            {
-                "name": "changed",
-                "expression": f"{asked}.filter(key, variables.before[?key] != variables.after[?key])",
-            },
+            *BEFORE_AND_AFTER,
+            changed(asked),
+            {"name": "debugs", "expression": "request.?subResource.orValue('') == 'ephemeralcontainers'"},
             {"name": "what", "expression": _what(allocations.labels)},
         ],
         "validations": [
@@ -157,7 +147,7 @@ def rules(allocations: Allocations, *, remedy: str) -> dict[str, Any]:
                 "message": f"only schedulers, the allocator, and node agents write allocations on pods; {remedy}",
                 "messageExpression": (
                     f"variables.what + '; user ' + request.userInfo.username + ' is not one of them. {_REMEDIES}. ' + "
-                    f"{_literal(f'To trust the account, {remedy}')}"
+                    f"{literal(f'To trust the account, {remedy}')}"
                 ),
             }
         ],
@@ -165,7 +155,8 @@ def rules(allocations: Allocations, *, remedy: str) -> dict[str, Any]:
 
 
 _REMEDIES: Final = (
-    "' + (request.kind.kind == 'Binding' ? 'Send the Binding without it' : request.operation == 'UPDATE' ? "
+    "' + (request.kind.kind == 'Binding' ? 'Send the Binding without it' : variables.debugs ? "
+    "'Drop them from the container' : request.operation == 'UPDATE' ? "
     "'Leave it as it is' : 'Remove it from the pod, or from the template that the pod is created from') + '"
 )
 
@@ -174,56 +165,60 @@ def _what(labels: Mapping[str, str]) -> str:
     """The key that changes, and who writes it."""
     writers = "only schedulers, the allocator, and node agents write this"
     label = next(iter(labels), "")
+    shown = ", ".join(slice_variables.VISIBLE_DEVICES)
+    debugs = f"only trusted accounts give an ephemeral container of a pod with devices privileged, envFrom, or {shown}"
     return (
         f"variables.changed.size() > 0 ? 'annotation ' + variables.changed[0] + ': {writers} annotation' : "
-        f"{_literal(f'label {label}: the limits of the pod depend on it, and {writers} label')}"
+        f"variables.debugs ? {literal(debugs)} : "
+        f"{literal(f'label {label}: the limits of the pod depend on it, and {writers} label')}"
     )
 
 
 def _changes(allocations: Allocations) -> str:
     """The condition that a request adds, changes, or removes a key; a new pod and a Binding have no old object."""
-    found = [_differ(allocations.keys)]
+    found = [differ(allocations.keys)]
     if allocations.marks:
-        found.append(f"(oldObject != null && {_differ(allocations.marks)})")
+        found.append(f"(oldObject != null && {differ(allocations.marks)})")
     found += [
         f"(oldObject != null && {_labelled('oldObject', key, value)} && !{_labelled('object', key, value)})"
         for key, value in allocations.labels.items()
     ]
-    return " || ".join(found)
+    return " || ".join([*found, _debugs((*allocations.keys, *allocations.marks))])
 
 
-def _differ(keys: Iterable[str]) -> str:
-    after = "(has(object.metadata.annotations) && key in object.metadata.annotations)"
-    before = "(oldObject != null && has(oldObject.metadata.annotations) && key in oldObject.metadata.annotations)"
-    values = "object.metadata.annotations[key] != oldObject.metadata.annotations[key]"
-    return f"{_listed(keys)}.exists(key, {after} != {before} || ({after} && {before} && {values}))"
+def _debugs(keys: Iterable[str]) -> str:
+    """The condition that a new ephemeral container of a pod with one of these annotations sees more than its slice."""
+    old = "(has(oldObject.spec.ephemeralContainers) && oldObject.spec.ephemeralContainers.exists(o, o.name == c.name))"
+    privileged = "(has(c.securityContext) && has(c.securityContext.privileged) && c.securityContext.privileged)"
+    shown = (
+        f"(has(c.env) && c.env.exists(e, e.name in {listed(slice_variables.VISIBLE_DEVICES)} && "
+        f"!(has(e.value) && e.value in {listed(slice_variables.HIDDEN)}) && (has(e.value) || has(e.valueFrom))))"
+    )
+    more = f"{privileged} || (has(c.envFrom) && c.envFrom != []) || {shown}"
+    return (
+        "(has(request.subResource) && request.subResource == 'ephemeralcontainers' && "
+        f"has(oldObject.metadata.annotations) && {listed(keys)}.exists(key, key in oldObject.metadata.annotations) && "
+        f"has(object.spec.ephemeralContainers) && object.spec.ephemeralContainers.exists(c, !{old} && ({more})))"
+    )
 
 
 def _labelled(what: str, key: str, value: str) -> str:
     labels = f"{what}.metadata.labels"
-    return f"(has({labels}) && {_literal(key)} in {labels} && {labels}[{_literal(key)}] == {_literal(value)})"
+    return f"(has({labels}) && {literal(key)} in {labels} && {labels}[{literal(key)}] == {literal(value)})"
 
 
 def _written(registry: Registry, dialect: Dialect) -> tuple[str, ...]:
     return _once(*(spec.keys.written() for spec in registry if spec.dialect is dialect))
 
 
+def account(namespace: str, name: str) -> str:
+    """What the API server calls the user of a ServiceAccount."""
+    return f"system:serviceaccount:{namespace}:{name}"
+
+
 def _accounts(namespace: str, *names: str) -> tuple[str, ...]:
-    return tuple(f"{_ACCOUNT}:{namespace}:{name}" for name in names)
+    return tuple(account(namespace, name) for name in names)
 
 
 def _once(*groups: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for group in groups for each in group))
-
-
-def _sorted(names: Iterable[str]) -> str:
-    return _listed(sorted(set(names)))
-
-
-def _listed(names: Iterable[str]) -> str:
-    return _literal(list(names), separators=(",", ":"))
-
-
-def _literal(value: object, *, separators: tuple[str, str] | None = None) -> str:
-    """A text, or a list of texts, in CEL: its escapes are those of JSON, so no quote ends a text early."""
-    return json.dumps(value, ensure_ascii=False, separators=separators)

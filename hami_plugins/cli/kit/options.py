@@ -189,3 +189,12 @@ Usage = Annotated[
         help="What containers use, as `hami-plugins volcano-vgpu usage -o json` prints it on a node. Repeatable.",
     ),
 ]
+
+TrustedUsers = Annotated[
+    list[str] | None,
+    typer.Option("--user", metavar="NAME", help="A further account that writes allocation keys. Repeatable."),
+]
+TrustedGroups = Annotated[
+    list[str] | None, typer.Option("--group", metavar="NAME", help="The same for a group. Repeatable.")
+]
+PolicyName = Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the policy and its binding.")]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from hami_plugins.allocations.manifests import allocation_policy
+from hami_plugins.allocations.manifests import account_policies, allocation_policy
 from hami_plugins.cli.kit import output
 from hami_plugins.engine.registry import Registry
 from hami_plugins.vendors import BUILTIN
@@ -36,7 +36,7 @@ def document(chart: str) -> dict[str, Any]:
     found = allocations(chart)
     return {
         "users": sorted(found.users),
-        "accounts": allocation_policy.ACCOUNTS,
+        "accounts": account_policies.ACCOUNTS,
         "spec": allocation_policy.rules(found, remedy=remedy(chart)),
     }
 

@@ -47,3 +47,29 @@ def test_an_unknown_system_is_refused_with_those_that_are_known(type_in: Type) -
     said = type_in("allocation-policy", "yunikorn")
     assert said.code == 2
     assert "yunikorn: unknown system; the systems are hami, koordinator, neuron, volcano" in said.err
+
+
+def test_the_allocators_policy_is_about_the_vendors_of_its_settings(type_in: Type, tmp_path: Path) -> None:
+    config = tmp_path / "settings.yaml"
+    config.write_text("vendors: [Ascend910B4]\nservice: {name: mine, namespace: gpu}\n")
+    policy, binding = yaml.safe_load_all(type_in("allocator", "policy", "--config", str(config), "--user", "jane").out)
+    assert (policy["kind"], binding["kind"]) == ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    changes, accounts = (each["expression"] for each in policy["spec"]["matchConditions"])
+    for key in ("huawei.com/Ascend910B4", "hami.io/Ascend910B4-devices-to-allocate", "hami.io/bind-phase"):
+        assert f'"{key}"' in changes
+    assert "volcano.sh/" not in changes
+    assert '"system:serviceaccount:gpu:mine"' in accounts
+    assert '"jane"' in accounts
+
+
+def test_the_allocators_policy_for_nodes_is_another_document(type_in: Type) -> None:
+    said = json.loads(type_in("allocator", "policy", "--nodes", "--group", "ops", "--name", "n", "-o", "json").out)
+    policy = said["items"][0]
+    assert policy["metadata"]["name"] == "n"
+    changes, accounts = (each["expression"] for each in policy["spec"]["matchConditions"])
+    assert '"volcano.sh/node-vgpu-register"' in changes
+    assert '"ops"' in accounts
+
+
+def test_the_policy_without_a_process_is_still_printed(type_in: Type) -> None:
+    assert "MutatingAdmissionPolicy" in type_in("allocator", "stale-policy").out

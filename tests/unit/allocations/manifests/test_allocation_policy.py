@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hami_plugins.allocations.manifests.allocation_policy import Allocations, policy, rules, systems
+from hami_plugins.allocations.manifests.allocation_policy import Allocations, account, policy, rules, served, systems
 from hami_plugins.engine.registry import Registry
 from hami_plugins.sandbox.apiserver.conditions import compiled
 from hami_plugins.vendors import BUILTIN
@@ -84,7 +84,57 @@ def test_a_name_with_quotes_is_a_name_and_nothing_else(name: str) -> None:
     assert concerned(ALLOCATED, user="jane", spec=spec)
 
 
-def test_four_ways_to_write_annotations_are_covered() -> None:
+def debugged(*containers: Any, **annotations: str) -> dict[str, Any]:
+    return {**pod(**annotations), "spec": {"ephemeralContainers": list(containers)}}
+
+
+def debugs(new: Any, old: Any, *, subresource: str = "ephemeralcontainers") -> bool:
+    """Whether the policy refuses the ephemeral containers of a request."""
+    spec = policy(ALLOCATIONS, remedy="list it")[0]["spec"]
+    request = {"userInfo": {"username": "jane"}, "subResource": subresource}
+    variables = {"object": new, "oldObject": old, "request": request}
+    return all(compiled(each["expression"]).holds(variables) for each in spec["matchConditions"])
+
+
+PLAIN = {"name": "debug", "image": "i"}
+
+
+@pytest.mark.parametrize(
+    ("more", "refused"),
+    [
+        ({}, False),
+        ({"env": []}, False),
+        ({"env": [{"name": "A", "value": "all"}]}, False),
+        ({"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}, True),
+        ({"env": [{"name": "A"}, {"name": "ASCEND_VISIBLE_DEVICES", "value": "0"}]}, True),
+        ({"env": [{"name": "AWS_NEURON_VISIBLE_DEVICES", "valueFrom": {"fieldRef": {}}}]}, True),
+        ({"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "none"}]}, False),
+        ({"env": [{"name": "NVIDIA_VISIBLE_DEVICES"}]}, False),
+        ({"envFrom": [{"configMapRef": {"name": "x"}}]}, True),
+        ({"envFrom": []}, False),
+        ({"securityContext": {"privileged": True}}, True),
+        ({"securityContext": {"privileged": False}}, False),
+        ({"securityContext": {}}, False),
+    ],
+)
+def test_an_ephemeral_container_sees_no_more_than_the_slice_of_its_pod(more: Any, refused: bool) -> None:
+    new = {**PLAIN, "name": "second", **more}
+    for key in (KEY, MARK):
+        mark = {key: "x"}
+        assert debugs(debugged(PLAIN, new, **mark), debugged(PLAIN, **mark)) is refused
+        assert debugs(debugged(new, **mark), {**pod(**mark), "spec": {}}) is refused
+
+
+def test_an_ephemeral_container_of_another_pod_or_an_older_one_is_left_alone() -> None:
+    wide = {**PLAIN, "securityContext": {"privileged": True}}
+    assert not debugs(debugged(wide), debugged())
+    assert not debugs(debugged(wide, theirs="x"), debugged(theirs="x"))
+    assert not debugs(debugged(wide, {**PLAIN, "name": "b"}, **{KEY: "x"}), debugged(wide, **{KEY: "x"}))
+    assert not debugs({**pod(**{KEY: "x"}), "spec": {}}, {**pod(**{KEY: "x"}), "spec": {}})
+    assert not debugs(debugged(wide, **{KEY: "x"}), debugged(**{KEY: "x"}), subresource="status")
+
+
+def test_four_ways_to_write_annotations_and_one_to_add_a_container_are_covered() -> None:
     spec = policy(ALLOCATIONS, remedy="list it")[0]["spec"]
     covered = {
         (resource, operation)
@@ -94,7 +144,7 @@ def test_four_ways_to_write_annotations_are_covered() -> None:
     }
     assert covered == {
         ("pods", "CREATE"), ("pods", "UPDATE"), ("pods/status", "UPDATE"), ("pods/binding", "CREATE"),
-        ("bindings", "CREATE"),
+        ("bindings", "CREATE"), ("pods/ephemeralcontainers", "UPDATE"),
     }  # fmt: skip
     assert spec["failurePolicy"] == "Fail"
 
@@ -181,3 +231,31 @@ def test_systems_together_protect_and_trust_what_each_does() -> None:
     assert len(both.users) == len(set(both.users))
     assert both.marks == ("hami-plugins.io/volcano-vgpu-allocator", "hami-plugins.io/limits")
     assert both.labels == {"koordinator.sh/gpu-isolation-provider": "HAMi-core"}
+
+
+def test_an_allocator_protects_the_keys_of_its_vendors_and_is_trusted_itself() -> None:
+    own = account("gpu", "allocator")
+    assert own == "system:serviceaccount:gpu:allocator"
+    nvidia = served(Registry(each for each in BUILTIN if each.name == "NVIDIA"), own)
+    assert {"hami.io/vgpu-devices-allocated", "hami.io/bind-phase", "hami.io/vgpu-mig-allocations"} <= set(nvidia.keys)
+    assert nvidia.marks == ("hami-plugins.io/allocator",)
+    assert {own, "system:kube-scheduler", "system:serviceaccount:kube-system:hami-device-plugin"} <= set(nvidia.users)
+    assert not [key for key in nvidia.keys if "Ascend" in key or "volcano" in key or "NEURON" in key]
+    both = served(Registry(each for each in BUILTIN if each.name in ("Volcano-vGPU", "AWSNeuron")), own)
+    assert {"volcano.sh/vgpu-ids-new", "AWS_NEURON_IDS", "hami.io/bind-phase"} <= set(both.keys)
+    assert "hami-plugins.io/allocator" in both.marks
+    assert {
+        "system:serviceaccount:volcano-system:volcano-scheduler",
+        "system:serviceaccount:kube-system:neuron-device-plugin",
+    } <= set(both.users)
+
+
+@pytest.mark.parametrize("spec", BUILTIN, ids=lambda spec: spec.name)
+def test_every_key_of_a_served_vendor_is_refused_to_users_and_left_to_the_allocator(spec: Any) -> None:
+    own = account("gpu", "allocator")
+    found = policy(served(Registry([spec]), own), remedy="list it")[0]["spec"]
+    for key in (*spec.keys.written(), "hami.io/bind-phase", "hami.io/bind-time", "hami.io/vgpu-node"):
+        assert concerned(pod(**{key: "x"}), spec=found), key
+        assert concerned(pod(**{key: "y"}), pod(**{key: "x"}), spec=found), key
+        assert concerned(pod(), pod(**{key: "x"}), spec=found), key
+        assert not concerned(pod(**{key: "x"}), user=own, spec=found), key
