@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from prometheus_client.core import Metric
 
 from hami_plugins.allocations.planner import AllocationPlanner
 from hami_plugins.allocator.shared_settings import SharedAllocatorSettings
+from hami_plugins.kube.port import KubeApi
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.observe.metrics import Metrics
 from hami_plugins.wire.admission_review import Answer
@@ -37,3 +38,9 @@ class AllocatorExtensionEntry(Protocol):
 
     def __call__(self, metrics: Metrics, settings: SharedAllocatorSettings) -> AllocatorExtension:
         """For a replica with these settings."""
+
+    def cleaned(self, api: KubeApi, *, nodes: bool, dry_run: bool) -> Iterator[str]:
+        """Removes what the package's commands have put into a cluster, and yields the name of each thing.
+
+        With ``nodes`` what operators wrote on nodes for the package is removed as well. Raises ``KubeError``.
+        """

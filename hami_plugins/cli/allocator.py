@@ -26,10 +26,17 @@ ModeName = Annotated[
 ]
 
 
+DeviceConfig = Annotated[
+    str | None,
+    typer.Option("--device-config", metavar="FILE", help="Volcano's volcano-vgpu-device-config, unchanged."),
+]
+
+
 @app.command()
 def run(
     *,
     config: options.Config = None,
+    device_config: DeviceConfig = None,
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
 ) -> None:
@@ -44,7 +51,8 @@ def run(
     """
     from hami_plugins.cli.allocator_server import AllocatorInputs, run_server
 
-    raise typer.Exit(run_server(AllocatorInputs(config=config, context=context, kubeconfig=kubeconfig)))
+    inputs = AllocatorInputs(config=config, device_config=device_config, context=context, kubeconfig=kubeconfig)
+    raise typer.Exit(run_server(inputs))
 
 
 @app.command()
@@ -58,6 +66,7 @@ def conf(
     ] = False,
     mode: ModeName = None,
     config: options.Config = None,
+    device_config: DeviceConfig = None,
     output: options.Output = Form.TABLE,
     no_headers: options.NoHeaders = False,
     context: options.Context = None,
@@ -76,7 +85,9 @@ def conf(
         print_scheduler_conf,
     )
 
-    inputs = AllocatorInputs(config=config, mode=mode, context=context, kubeconfig=kubeconfig)
+    inputs = AllocatorInputs(
+        config=config, device_config=device_config, mode=mode, context=context, kubeconfig=kubeconfig
+    )
     if check is not None and live:
         raise typer.BadParameter("cannot be combined with --live", param_hint="--check")
     if kube_scheduler and live:
@@ -104,6 +115,7 @@ def webhooks(
         bool, typer.Option("--jobs", help="Patch new Volcano Jobs for Neuron devices, as `neuron patch` does.")
     ] = False,
     config: options.Config = None,
+    device_config: DeviceConfig = None,
     output: options.Output = Form.YAML,
 ) -> None:
     """Print the configuration of the webhooks for `kubectl apply`. Reads only.
@@ -115,7 +127,7 @@ def webhooks(
 
     raise typer.Exit(
         print_webhooks(
-            AllocatorInputs(config=config),
+            AllocatorInputs(config=config, device_config=device_config),
             url=url,
             ca_file=ca_file,
             exempt=exempt or [],
@@ -189,6 +201,7 @@ def stale_policy(
 def audit(
     *,
     config: options.Config = None,
+    device_config: DeviceConfig = None,
     output: options.Output = Form.TABLE,
     no_headers: options.NoHeaders = False,
     context: options.Context = None,
@@ -203,5 +216,43 @@ def audit(
     from hami_plugins.observe import logging
 
     logging.configure("error", "auto")
-    inputs = AllocatorInputs(config=config, context=context, kubeconfig=kubeconfig)
+    inputs = AllocatorInputs(config=config, device_config=device_config, context=context, kubeconfig=kubeconfig)
     raise typer.Exit(run_audit(inputs, form=output, headers=not no_headers))
+
+
+@app.command()
+def clean(
+    *,
+    release: Annotated[
+        str,
+        typer.Option(
+            "--release",
+            metavar="NAMESPACE/NAME",
+            help="End the server of this release of the chart first, and remove the objects named after it.",
+        ),
+    ] = "",
+    nodes: Annotated[
+        bool,
+        typer.Option("--nodes", help="Also remove what operators wrote on Neuron nodes: wiring, health, sets, end."),
+    ] = False,
+    dry_run: options.DryRun = False,
+    config: options.Config = None,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Remove our objects from the cluster: webhooks, Lease, Secret, policy, HyperNodes, and marks on pods and nodes.
+
+    Allocations of running pods stay, because device plugins and agents read them there. While a server has the
+    lease nothing is removed; `helm uninstall` removes its own objects.
+
+    Writes: deletes the webhooks' configuration, the Lease, the Secret that the server made, the admission policy,
+    HyperNodes that carry our label; removes an annotation from pods and nodes and, with --nodes, annotations and labels
+    from nodes.
+    """
+    from hami_plugins.cli.allocator_server import AllocatorInputs
+    from hami_plugins.cli.allocator_server import clean as run_clean
+    from hami_plugins.observe import logging
+
+    logging.configure("warning", "auto")
+    inputs = AllocatorInputs(config=config, context=context, kubeconfig=kubeconfig)
+    raise typer.Exit(run_clean(inputs, release=release, nodes=nodes, dry_run=dry_run))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from hami_plugins.allocations.lock_demand import lock_keys
 from hami_plugins.allocations.manifests import (
@@ -19,6 +20,7 @@ from hami_plugins.allocations.manifests.allocation_policy import Allocations
 from hami_plugins.allocations.manifests.webhooks import EXEMPT, Hooks
 from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.allocations.served_vendors import served_vendors
+from hami_plugins.allocator.cleanup import ServerObjects, blocking_reason, cleaned
 from hami_plugins.allocator.extension import AllocatorExtensionEntry
 from hami_plugins.allocator.handlers import EXTENDER_PATH, SCHEDULER_PATH
 from hami_plugins.allocator.metrics import AllocatorMetrics
@@ -26,18 +28,22 @@ from hami_plugins.allocator.shared_allocator import METRICS, product_of, shared_
 from hami_plugins.allocator.shared_settings import NAME, PREFIX, SETTINGS, SharedAllocatorSettings
 from hami_plugins.cli.allocation_policy import REMEDY
 from hami_plugins.cli.kit import allocator, plugins
+from hami_plugins.cli.kit.edge import failed
 from hami_plugins.cli.kit.inputs import registry_of
 from hami_plugins.cli.kit.memory import undisturbed
-from hami_plugins.cli.kit.objects import print_documents, target
+from hami_plugins.cli.kit.objects import print_documents, print_removed, target
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.cli.kit.server_inputs import ServerInputs
-from hami_plugins.cli.kit.service import identity, serve
+from hami_plugins.cli.kit.service import file_text, identity, serve
+from hami_plugins.config import texts
 from hami_plugins.engine.registry import Registry
+from hami_plugins.errors import ConfigError, WireError
+from hami_plugins.kube.removal import Release
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.vendor_names import ResourceNames
 from hami_plugins.observe import logging
 from hami_plugins.web.settings import ServedProgram
-from hami_plugins.wire import allocator_mark
+from hami_plugins.wire import allocator_mark, volcano_config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +52,31 @@ class AllocatorInputs(ServerInputs[SharedAllocatorSettings]):
 
     program: ServedProgram[SharedAllocatorSettings] = SETTINGS
     component: str = NAME
+    device_config: str | None = None
     mode: AllocatorMode | None = None
 
     @property
     def environment(self) -> Mapping[str, str]:
         """An option wins over all that is written."""
-        if self.mode is None:
+        if self.mode not in (AllocatorMode.EXTENDER, AllocatorMode.WEBHOOK):
             return os.environ
         return {**os.environ, f"{PREFIX}VOLCANO__MODE": self.mode.value}
+
+    def settings(self) -> SharedAllocatorSettings:
+        """The settings, with the device configuration of Volcano that was given beside them. Raises ``ConfigError``."""
+        found = ServerInputs.settings(self)
+        if self.device_config is None:
+            return found
+        document = texts.unwrapped(
+            texts.mapping(file_text(self.device_config) or "", self.device_config),
+            volcano_config.KEY,
+            self.device_config,
+        )
+        try:
+            volcano_config.decode(document)
+        except WireError as error:
+            raise ConfigError(f"{self.device_config}: {error}") from error
+        return found.model_copy(update={"volcano": found.volcano.model_copy(update={"device_config": document})})
 
 
 def vendors_of(settings: SharedAllocatorSettings) -> Registry:
@@ -94,7 +117,7 @@ def run_server(inputs: AllocatorInputs) -> int:
 def print_conf(inputs: AllocatorInputs, *, form: Form) -> int:
     """Print Volcano's scheduler configuration for the mode, and the flags that go with it."""
     settings = inputs.settings()
-    mode, vendors = settings.volcano.mode, vendors_of(settings)
+    mode, vendors = inputs.mode or settings.volcano.mode, vendors_of(settings)
     document = allocator_configuration.document(mode, settings.plain_url(EXTENDER_PATH), vendors)
     flags = allocator_configuration.flags(mode, vendors)
     about = f"for mode {mode.value}. The last plugins are"
@@ -104,7 +127,7 @@ def print_conf(inputs: AllocatorInputs, *, form: Form) -> int:
 def check_conf(inputs: AllocatorInputs, *, source: str | None, namespace: str, form: Form, headers: bool) -> int:
     """Check Volcano's configuration, out of a file or (without one) out of the cluster."""
     settings = inputs.settings()
-    mode = settings.volcano.mode
+    mode = inputs.mode or settings.volcano.mode
     place, conf = allocator.read_conf(inputs.client, source, namespace)
     found = allocator_configuration.check(conf, mode, vendors_of(settings))
     return allocator.print_check(
@@ -184,3 +207,13 @@ def audit(inputs: AllocatorInputs, *, form: Form, headers: bool) -> int:
     settings = inputs.settings()
     product = product_of(settings, vendors_of(settings))
     return allocator.audit(product, inputs.client(), keep=settings.reservation, form=form, headers=headers)
+
+
+def clean(inputs: AllocatorInputs, *, release: str, nodes: bool, dry_run: bool) -> int:
+    """Remove what the server and the commands around it have put into the cluster, or say what that would be."""
+    site = ServerObjects.of_release(Release.of(release)) if release else ServerObjects.of(inputs.settings())
+    client = inputs.client()
+    if not dry_run and (reason := blocking_reason(client, site, now=datetime.now(UTC))):
+        return failed(reason)
+    removed = cleaned(client, site, tuple(plugins.allocator_extensions()), nodes=nodes, dry_run=dry_run)
+    return print_removed(removed, nothing="none of our objects is in the cluster", dry_run=dry_run)

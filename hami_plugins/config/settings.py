@@ -202,10 +202,7 @@ def parse(text: str, *, source: str = "settings") -> Settings:
 
     Raises ``ConfigError`` with path, value and what is allowed.
     """
-    raw = texts.mapping(text, source)
-    held = raw.get("data")
-    if raw.get("kind") == "ConfigMap" and isinstance(held, dict) and volcano_config.KEY in held:
-        raw = texts.mapping(str(held[volcano_config.KEY]), f"{source}: {volcano_config.KEY}")
+    raw = texts.unwrapped(texts.mapping(text, source), volcano_config.KEY, source)
     if "version" not in raw and raw.keys() & DeviceConfig.model_fields.keys():
         raw = {"volcano": {"deviceConfig": raw}} if _is_volcanos(raw) else {"devices": raw}
     return made(raw, source=source)

@@ -32,6 +32,14 @@ def mapping(text: str, source: str) -> dict[str, Any]:
     return raw
 
 
+def unwrapped(document: dict[str, Any], key: str, source: str) -> dict[str, Any]:
+    """The document itself, or the one that a ConfigMap's manifest holds under ``key``. Raises ``ConfigError``."""
+    data = document.get("data")
+    if document.get("kind") == "ConfigMap" and isinstance(data, dict) and key in data:
+        return mapping(str(data[key]), f"{source}: {key}")
+    return document
+
+
 def document(text: str, source: str) -> object:
     """The value of a text, ``None`` for an empty one.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
 from hami_plugins.errors import ConfigError, KubeError
-from hami_plugins.kube.port import KubeApi
+from hami_plugins.kube import paths
+from hami_plugins.kube.port import Collection, KubeApi
 from hami_plugins.wire.fields import Json
 
 PATIENCE: Final = 120.0
@@ -72,3 +73,37 @@ def late(
         sleep(PAUSE)
         waited += PAUSE
     return left
+
+
+def without_keys(
+    api: KubeApi, collection: Collection, keys: Mapping[str, Sequence[str]], *, dry_run: bool
+) -> Iterator[str]:
+    """Removes annotations and labels (``keys``, by the member of ``metadata``) from pods or nodes.
+
+    Yields what is removed, or would be on a dry run. An object that is deleted meanwhile is skipped. Raises
+    ``KubeError``.
+    """
+    for page in api.pages(collection):
+        for raw in page:
+            metadata = raw["metadata"]
+            there = {kind: held for kind, names in keys.items() if (held := _held(metadata, kind, names))}
+            if not there:
+                continue
+            name, namespace = str(metadata["name"]), str(metadata.get("namespace") or "")
+            path = paths.pod(namespace, name) if namespace else paths.node(name)
+            if not dry_run:
+                _patch(api, path, {"metadata": {kind: dict.fromkeys(held) for kind, held in there.items()}})
+            listed = ", ".join(dict.fromkeys(key for held in there.values() for key in held))
+            yield f"{collection.kind.lower()} {namespace}{'/' if namespace else ''}{name}: {listed}"
+
+
+def _held(metadata: Json, kind: str, names: Sequence[str]) -> list[str]:
+    return [name for name in names if name in (metadata.get(kind) or {})]
+
+
+def _patch(api: KubeApi, path: str, body: Json) -> None:
+    try:
+        api.merge_patch(path, body)
+    except KubeError as error:
+        if error.status != _NOT_FOUND:
+            raise

@@ -8,6 +8,7 @@ from typing import Final
 
 from hami_plugins.allocations.manifests import kube_scheduler_configuration, volcano_configuration
 from hami_plugins.allocations.manifests.webhooks import EXEMPT
+from hami_plugins.allocator.cleanup import ServerObjects, blocking_reason, cleaned
 from hami_plugins.allocator.handlers import EXTENDER_PATH, SCHEDULER_PATH
 from hami_plugins.allocator.metrics import AllocatorMetrics
 from hami_plugins.cli.kit import allocator
@@ -21,11 +22,11 @@ from hami_plugins.kube.removal import Release
 from hami_plugins.observe import logging
 from hami_plugins.web.settings import ServedProgram
 from neuron_topology.core.allocator import manifests
-from neuron_topology.core.allocator.names import NAME
+from neuron_topology.core.allocator.names import MARKER_KEY, NAME
 from neuron_topology.core.allocator.product import METRICS, product_of
 from neuron_topology.core.vendor import SPEC
 from neuron_topology.server.app import allocator_server
-from neuron_topology.server.cleanup import ServerObjects, blocking_reason, cleaned
+from neuron_topology.server.extension import NeuronExtension
 from neuron_topology.server.settings import SETTINGS, NeuronAllocatorSettings
 
 CONF_COMMAND: Final = "hami-plugins neuron conf"
@@ -104,7 +105,7 @@ def clean(inputs: NeuronAllocatorInputs, *, release: str, nodes: bool, dry_run: 
     client = inputs.client()
     if not dry_run and (reason := blocking_reason(client, site, now=datetime.now(UTC))):
         return failed(reason)
-    removed = cleaned(client, site, nodes=nodes, dry_run=dry_run)
+    removed = cleaned(client, site, (NeuronExtension,), nodes=nodes, dry_run=dry_run, marks=(MARKER_KEY,))
     return print_removed(removed, nothing="none of our objects is in the cluster", dry_run=dry_run)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from prometheus_client.core import Metric
 
 from hami_plugins.allocator.shared_allocator import METRICS
 from hami_plugins.allocator.shared_settings import SharedAllocatorSettings
+from hami_plugins.kube.port import KubeApi
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.observe.metrics import Metrics
 from hami_plugins.wire.admission_review import Answer
@@ -17,6 +18,7 @@ from hami_plugins.wire.fields import Json
 from neuron_topology.core.gangs.gangs import Gangs
 from neuron_topology.core.jobs.admission import admit
 from neuron_topology.core.vendor import SPEC
+from neuron_topology.server import cleanup
 from neuron_topology.server.gang_metrics import GangMetrics
 from neuron_topology.server.metrics import families
 
@@ -42,3 +44,8 @@ class NeuronExtension:
     def families(self, snapshot: ClusterSnapshot) -> Iterable[Metric]:
         """See ``AllocatorExtension``."""
         return (*families(snapshot), self._gangs.family())
+
+    @staticmethod
+    def cleaned(api: KubeApi, *, nodes: bool, dry_run: bool) -> Iterator[str]:
+        """See ``AllocatorExtensionEntry``."""
+        return cleanup.cleaned(api, nodes=nodes, dry_run=dry_run)

@@ -96,7 +96,7 @@ def load(
 def _from_device_config(text: str) -> Layer:
     """The part ``nvidia`` of Volcano's device configuration; unknown members are skipped."""
     source = "device configuration"
-    document = held(texts.mapping(text, source), volcano_config.KEY, source)
+    document = texts.unwrapped(texts.mapping(text, source), volcano_config.KEY, source)
     try:
         volcano_config.decode(document)
     except WireError as error:
@@ -114,7 +114,7 @@ def _from_device_config(text: str) -> Layer:
 def _with_node_file(settings: AgentSettings, text: str) -> AgentSettings:
     """The settings with this node's entry of the existing plugin's node file. Numbers count where they are positive."""
     source = "node file"
-    entries = held(texts.mapping(text, source), NODE_FILE, source).get("nodeconfig") or []
+    entries = texts.unwrapped(texts.mapping(text, source), NODE_FILE, source).get("nodeconfig") or []
     if not isinstance(entries, list):
         raise ConfigError(f"{source}: nodeconfig: not a list (found {texts.short(entries)})")
     named = [each for each in entries if isinstance(each, dict) and each.get("name") == settings.node]
@@ -136,11 +136,3 @@ def _with_node_file(settings: AgentSettings, text: str) -> AgentSettings:
         place = f"{source}: nodeconfig[{entries.index(entry)}]"
         raise ConfigError("\n".join(layers.complaints(error, SharingSettings, [Layer(place, values)]))) from error
     return settings.model_copy(update={name: getattr(overrides, name) for name in overrides.model_fields_set})
-
-
-def held(document: dict[str, Any], key: str, source: str) -> dict[str, Any]:
-    """The document itself, or the one that a ConfigMap's manifest holds under ``key``."""
-    data = document.get("data")
-    if document.get("kind") == "ConfigMap" and isinstance(data, dict) and key in data:
-        return texts.mapping(str(data[key]), f"{source}: {key}")
-    return document

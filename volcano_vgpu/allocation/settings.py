@@ -21,7 +21,6 @@ from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors import volcano
 from hami_plugins.web.settings import ServedProgram, server_defaults
 from hami_plugins.wire import volcano_config
-from volcano_vgpu.agent import config
 from volcano_vgpu.core.allocator.names import NAME, SCHEDULER
 
 PREFIX: Final = "HAMI_PLUGINS__VOLCANO_VGPU_ALLOCATOR__"
@@ -74,7 +73,7 @@ def spec_of(device_config: str | None) -> VendorSpec:
     if device_config is None:
         return volcano.SPEC
     source = "device configuration"
-    document = config.held(texts.mapping(device_config, source), volcano_config.KEY, source)
+    document = texts.unwrapped(texts.mapping(device_config, source), volcano_config.KEY, source)
     try:
         return volcano.configured(volcano_config.decode(document))
     except WireError as error:

@@ -1,6 +1,7 @@
 """Volcano's scheduler configuration for the allocator of all vendors: what belongs into it, and what is wrong with one.
 
-In mode ``webhook`` Volcano's own plugin decides about vGPUs, and the extender about all other devices.
+In mode ``webhook`` Volcano's own plugin decides about vGPUs, and the extender about all other devices. In mode
+``policy`` no server runs, so no extender is asked.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ def _of_extender(
 
 def _divided(mode: AllocatorMode, vendors: Registry) -> tuple[list[ResourceNames], list[ResourceNames]]:
     """The names of what Volcano's own plugin decides about, and of what the extender is asked about."""
-    webhook = mode is AllocatorMode.WEBHOOK
-    own = [spec.resources for spec in vendors if webhook and spec.dialect is Dialect.VOLCANO]
-    return own, [spec.resources for spec in vendors if spec.resources not in own]
+    if mode is AllocatorMode.EXTENDER:
+        return [], [spec.resources for spec in vendors]
+    own = [spec.resources for spec in vendors if spec.dialect is Dialect.VOLCANO]
+    others = [spec.resources for spec in vendors if spec.dialect is not Dialect.VOLCANO]
+    return own, others if mode is AllocatorMode.WEBHOOK else []

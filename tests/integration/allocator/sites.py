@@ -20,6 +20,7 @@ from hami_plugins.cli.kit.inputs import registry_of
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect_to
 from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
+from hami_plugins.sandbox.apiserver.kinds import ResourceKind
 from hami_plugins.sandbox.volcano import EmulatedVolcano, ExtenderArguments
 from neuron_topology.server.extension import NeuronExtension
 from tests.integration.volcano_vgpu.allocation.servers import Client
@@ -87,9 +88,9 @@ class Site(Shared):
 
 
 @contextmanager
-def site(folder: Path, *nodes: dict[str, Any]) -> Iterator[Site]:
-    """An embedded cluster with these nodes."""
-    with ApiServer(kinds=VOLCANO) as server:
+def site(folder: Path, *nodes: dict[str, Any], kinds: Sequence[ResourceKind] = VOLCANO) -> Iterator[Site]:
+    """An embedded cluster with these nodes, and with Volcano's kinds unless others are named."""
+    with ApiServer(kinds=kinds) as server:
         made = Site(server, folder)
         made.put(*nodes)
         try:

@@ -47,7 +47,7 @@ def kubeconfig(cluster: Site, tmp_path: Path) -> str:
     return str(cluster.server.kubeconfig(tmp_path / "kubeconfig"))
 
 
-@pytest.mark.parametrize("scheduler", [(), ("--kube-scheduler",), ("--mode", "webhook")])
+@pytest.mark.parametrize("scheduler", [(), ("--kube-scheduler",), ("--mode", "webhook"), ("--mode", "policy")])
 def test_the_conf_that_is_printed_passes_its_own_check(run: Run, tmp_path: Path, scheduler: tuple[str, ...]) -> None:
     code, text = run("conf", *scheduler)
     assert code == Exit.FINE
@@ -55,6 +55,37 @@ def test_the_conf_that_is_printed_passes_its_own_check(run: Run, tmp_path: Path,
     path.write_text(text)
     code, said = run("conf", *scheduler, "--check", str(path))
     assert (code, ": no defects" in said) == (Exit.FINE, True)
+
+
+def test_with_the_policy_no_scheduler_asks_a_server(run: Run) -> None:
+    plugins = yaml.safe_load(run("conf", "--mode", "policy")[1])["tiers"][1]["plugins"]
+    assert "deviceshare" in [each["name"] for each in plugins]
+    assert "extender" not in [each["name"] for each in plugins]
+
+
+def test_the_device_configuration_of_volcano_is_taken_as_it_is(run: Run, tmp_path: Path) -> None:
+    content = "nvidia:\n  resourceCountName: example.com/vgpu\n"
+    manifest = {"kind": "ConfigMap", "data": {"device-config.yaml": content}}
+    path = tmp_path / "device-config.yaml"
+    for text in (content, yaml.safe_dump(manifest)):
+        path.write_text(text)
+        (plugin,) = (
+            each
+            for each in yaml.safe_load(run("conf", "--device-config", str(path))[1])["tiers"][1]["plugins"]
+            if each["name"] == "extender"
+        )
+        assert "example.com/vgpu" in plugin["arguments"]["extender.managedResources"]
+    path.write_text("nvidia: 3\n")
+    code, said = run("conf", "--device-config", str(path))
+    assert (code, f"error: {path}: " in said) == (Exit.UNABLE, True)
+
+
+def test_policy_needs_no_server(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "settings.yaml"
+    path.write_text("volcano: {mode: policy}\n")
+    code, said = run("run", "--config", str(path))
+    assert code == Exit.UNABLE
+    assert "settings: volcano.mode: Input should be 'extender' or 'webhook' (found 'policy')" in said
 
 
 def test_kube_scheduler_asks_about_the_devices_that_its_pods_are_given(run: Run) -> None:
@@ -79,7 +110,7 @@ def test_what_is_wrong_with_kube_schedulers_conf_is_a_published_document(run: Ru
 
 
 @pytest.mark.parametrize(
-    "options", [("--check", "f.yaml", "--live"), ("--kube-scheduler", "--live"), ("--mode", "policy")]
+    "options", [("--check", "f.yaml", "--live"), ("--kube-scheduler", "--live"), ("--mode", "sometimes")]
 )
 def test_options_that_do_not_go_together_are_refused(run: Run, options: tuple[str, ...]) -> None:
     code, _ = run("conf", *options)
