@@ -26,28 +26,33 @@ class ApiError(Exception):
 class Api:
     """Whoever ``token`` belongs to, at the API server at ``url``. Safe to use from several threads.
 
-    ``user`` and ``groups`` are impersonated, where they are given; a ServiceAccount has its usual groups.
+    ``user`` and ``groups`` are impersonated, where they are given; a ServiceAccount has its usual groups. The embedded
+    API server needs neither ``ca`` nor ``token``.
     """
 
-    def __init__(self, url: str, *, ca: Path, token: str, user: str = "", groups: Sequence[str] = ()) -> None:
+    def __init__(
+        self, url: str, *, ca: Path | None = None, token: str = "", user: str = "", groups: Sequence[str] = ()
+    ) -> None:
         self.url = url
         self.token = token
         self._acting = [("Impersonate-User", user), *(("Impersonate-Group", each) for each in groups)] if user else []
         self._pool = urllib3.PoolManager(
-            ca_certs=str(ca), maxsize=8, retries=False, timeout=urllib3.Timeout(10, read=30)
+            ca_certs=None if ca is None else str(ca), maxsize=8, retries=False, timeout=urllib3.Timeout(10, read=30)
         )
 
     def request(
         self,
         method: str,
         path: str,
-        body: Object | None = None,
+        body: Object | list[Object] | None = None,
         *,
         query: dict[str, str] | None = None,
         content_type: str = "application/json",
     ) -> bytes:
         """The body of a successful answer. Raises ``ApiError`` for any other."""
-        headers = urllib3.HTTPHeaderDict({"Authorization": f"Bearer {self.token}", "Content-Type": content_type})
+        headers = urllib3.HTTPHeaderDict({"Content-Type": content_type})
+        if self.token:
+            headers.add("Authorization", f"Bearer {self.token}")
         for header, value in self._acting:
             headers.add(header, value)
         target = self.url + path + (f"?{urlencode(query)}" if query else "")
