@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Self
 
-from hami_plugins.allocations.manifests import stale_allocations
+from hami_plugins.allocations.manifests import allocation_policy, node_policy, stale_allocations
 from hami_plugins.allocator.extension import AllocatorExtensionEntry
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths, removal
@@ -24,8 +24,20 @@ from hami_plugins.web.settings import ServedSettings
 from hami_plugins.wire import allocator_mark
 from hami_plugins.wire.fields import Json
 
-POLICIES: Final = ("mutatingadmissionpolicybindings", "mutatingadmissionpolicies")
-"""What ``allocator policy`` prints, the binding first: a binding without its policy would fail each request."""
+POLICIES: Final = tuple(
+    f"/apis/admissionregistration.k8s.io/{version}/{kind}/{name}"
+    for version, policies, name in (
+        *(
+            (version, "mutatingadmissionpolicies", stale_allocations.POLICY)
+            for version in stale_allocations.POLICY_VERSIONS
+        ),
+        ("v1", "validatingadmissionpolicies", allocation_policy.NAME),
+        ("v1", "validatingadmissionpolicies", node_policy.NAME),
+    )
+    for kind in (policies.replace("policies", "policybindings"), policies)
+)
+"""The paths of what ``allocator policy`` and ``stale-policy`` print, under the names that they have by default; each
+binding comes before its policy, because a binding without a policy lets requests fail."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,20 +106,13 @@ def cleaned(  # noqa: PLR0913 - the options of the command
     held = removal.find(api, site.secret)
     if held is not None and _is_ours(held):
         yield from _object(api, site.secret, dry_run=dry_run)
-    for path in _policies():
+    for path in POLICIES:
         yield from _object(api, path, dry_run=dry_run)
     for extension in extensions:
         yield from extension.cleaned(api, nodes=nodes, dry_run=dry_run)
     pods, every_node = Collection(paths.PODS, "Pod"), Collection(paths.NODES, "Node")
     yield from removal.without_keys(api, pods, {"annotations": marks}, dry_run=dry_run)
     yield from removal.without_keys(api, every_node, {"annotations": (TOUCHED_KEY,)}, dry_run=dry_run)
-
-
-def _policies() -> Iterator[str]:
-    """The paths of the admission policy that takes stale allocations off Bindings, at each version that serves it."""
-    for version in stale_allocations.POLICY_VERSIONS:
-        for kind in POLICIES:
-            yield f"/apis/admissionregistration.k8s.io/{version}/{kind}/{stale_allocations.POLICY}"
 
 
 def _object(api: KubeApi, path: str, *, dry_run: bool) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import Final, Unpack
 
 from prometheus_client.core import Metric
 
+from hami_plugins.allocations.manifests.webhooks import Hooks
 from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.allocations.planner import AllocationPlanner
 from hami_plugins.allocations.product import Product, nothing_carried, volcano_carried
@@ -20,6 +21,9 @@ from hami_plugins.wire import allocator_mark
 
 METRICS: Final = "hami_allocator"
 """What the names of the server's metrics begin with."""
+
+DOMAIN: Final = "allocator.hami-plugins.io"
+"""What the names of the webhooks end with."""
 
 AUDIT: Final = "AllocationAudit"
 
@@ -41,6 +45,17 @@ def product_of(
         groups=True,
         planner=AllocationPlanner if extension is None else extension.planner,
         carried=volcano_carried if mode is AllocatorMode.WEBHOOK else nothing_carried,
+    )
+
+
+def hooks_of(product: Product, jobs: AllocatorExtensionEntry | None = None) -> Hooks:
+    """What the server's webhooks are about; with ``jobs`` also the Volcano Jobs that a package patches."""
+    return Hooks(
+        domain=DOMAIN,
+        marker=product.marker[0],
+        resources=[spec.resources for spec in product.registry],
+        keys=product.keys,
+        jobs=() if jobs is None else jobs.resources,
     )
 
 

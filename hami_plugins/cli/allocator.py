@@ -240,12 +240,12 @@ def clean(
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
 ) -> None:
-    """Remove our objects from the cluster: webhooks, Lease, Secret, policy, HyperNodes, and marks on pods and nodes.
+    """Remove our objects from the cluster: webhooks, Lease, Secret, policies, HyperNodes, and marks on pods and nodes.
 
     Allocations of running pods stay, because device plugins and agents read them there. While a server has the
     lease nothing is removed; `helm uninstall` removes its own objects.
 
-    Writes: deletes the webhooks' configuration, the Lease, the Secret that the server made, the admission policy,
+    Writes: deletes the webhooks' configuration, the Lease, the Secret that the server made, the admission policies,
     HyperNodes that carry our label; removes an annotation from pods and nodes and, with --nodes, annotations and labels
     from nodes.
     """

@@ -17,14 +17,14 @@ from hami_plugins.allocations.manifests import (
 from hami_plugins.allocations.manifests import webhooks as manifests
 from hami_plugins.allocations.manifests.account_policies import GROUPS
 from hami_plugins.allocations.manifests.allocation_policy import Allocations
-from hami_plugins.allocations.manifests.webhooks import EXEMPT, Hooks
+from hami_plugins.allocations.manifests.webhooks import EXEMPT
 from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.allocations.served_vendors import served_vendors
 from hami_plugins.allocator.cleanup import ServerObjects, blocking_reason, cleaned
 from hami_plugins.allocator.extension import AllocatorExtensionEntry
 from hami_plugins.allocator.handlers import EXTENDER_PATH, SCHEDULER_PATH
 from hami_plugins.allocator.metrics import AllocatorMetrics
-from hami_plugins.allocator.shared_allocator import METRICS, product_of, shared_allocator
+from hami_plugins.allocator.shared_allocator import METRICS, hooks_of, product_of, shared_allocator
 from hami_plugins.allocator.shared_settings import NAME, PREFIX, SETTINGS, SharedAllocatorSettings
 from hami_plugins.cli.allocation_policy import REMEDY
 from hami_plugins.cli.kit import allocator, plugins
@@ -43,7 +43,7 @@ from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.vendor_names import ResourceNames
 from hami_plugins.observe import logging
 from hami_plugins.web.settings import ServedProgram
-from hami_plugins.wire import allocator_mark, volcano_config
+from hami_plugins.wire import volcano_config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,16 +171,9 @@ def print_webhooks(
     """Print the configuration of the webhooks."""
     settings = inputs.settings()
     vendors = vendors_of(settings)
-    hooks = Hooks(
-        domain="allocator.hami-plugins.io",
-        marker=allocator_mark.KEY,
-        resources=[spec.resources for spec in vendors],
-        keys=product_of(settings, vendors).keys,
-    )
-    reached, kept = target(settings, url=url, ca_file=ca_file), exempt or EXEMPT
-    document = manifests.webhooks(hooks, reached, exempt=kept, marked_only=marked_only)
-    if jobs and (entry := extension_of(vendors)) is not None:
-        document["webhooks"].append(manifests.of_jobs(hooks, reached, kept, entry.resources))
+    hooks = hooks_of(product_of(settings, vendors), extension_of(vendors) if jobs else None)
+    reached = target(settings, url=url, ca_file=ca_file)
+    document = manifests.webhooks(hooks, reached, exempt=exempt or EXEMPT, marked_only=marked_only)
     return print_documents((document,), form)
 
 

@@ -58,7 +58,8 @@ class Hooks:
 
     ``domain`` is what ends their names. ``marker`` is the annotation of pods
     that must not be bound without an allocation. Pods are marked that ask for one of ``resources``; with ``schedulers``
-    only those of these schedulers. ``keys`` are the annotations of an allocation.
+    only those of these schedulers. ``keys`` are the annotations of an allocation. Volcano Jobs are patched whose
+    containers ask for one of ``jobs``.
     """
 
     domain: str
@@ -66,6 +67,7 @@ class Hooks:
     resources: Sequence[ResourceNames]
     keys: Sequence[str]
     schedulers: Sequence[str] = ()
+    jobs: Sequence[str] = ()
 
     @property
     def marked(self) -> str:
@@ -104,7 +106,9 @@ def webhooks(
     placed = _of_placed(hooks, target)
     for hook in (placed, marked, unmarked):
         hook["namespaceSelector"] = elsewhere(exempt)
-    found = (pods, placed, marked) if marked_only else (pods, placed, marked, unmarked)
+    found = [pods, placed, marked] if marked_only else [pods, placed, marked, unmarked]
+    if hooks.jobs:
+        found.append(_of_jobs(hooks, target, exempt))
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
@@ -160,9 +164,9 @@ def _of_pods(hooks: Hooks) -> list[dict[str, str]]:
     return [*([of_scheduler] if names else []), {"name": "asks-for-cards", "expression": asks}]
 
 
-def of_jobs(hooks: Hooks, target: WebhookTarget, exempt: Iterable[str], resources: Iterable[str]) -> dict[str, Any]:
-    """The webhook for new Volcano Jobs whose containers ask for one of these. Nobody waits for it."""
-    asked = ", ".join(f"'{name}'" for name in resources)
+def _of_jobs(hooks: Hooks, target: WebhookTarget, exempt: Iterable[str]) -> dict[str, Any]:
+    """The webhook for new Volcano Jobs, which are created as they are while the server is away."""
+    asked = ", ".join(f"'{name}'" for name in hooks.jobs)
     asks = (
         "has(object.spec.tasks) && object.spec.tasks.exists(t, has(t.template) && has(t.template.spec) && "
         "t.template.spec.containers.exists(c, has(c.resources) && has(c.resources.limits) && "
@@ -186,8 +190,6 @@ def of_jobs(hooks: Hooks, target: WebhookTarget, exempt: Iterable[str], resource
         "reinvocationPolicy": "IfNeeded",
         "sideEffects": "None",
         "namespaceSelector": elsewhere([*exempt, target.namespace]),
-        "admissionReviewVersions": ["v1"],
-        "matchPolicy": "Equivalent",
     }
 
 

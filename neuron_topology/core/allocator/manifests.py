@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 from hami_plugins.allocations.manifests import webhooks as shared
@@ -23,9 +24,5 @@ def webhooks(
 
     Nobody waits for a patch: a job is made as it is while the server is away.
     """
-    found = shared.webhooks(HOOKS, target, exempt=exempt, marked_only=marked_only)
-    return (
-        {**found, "webhooks": [*found["webhooks"], shared.of_jobs(HOOKS, target, exempt, SPEC.resources.all())]}
-        if jobs
-        else found
-    )
+    hooks = replace(HOOKS, jobs=SPEC.resources.all() if jobs else ())
+    return shared.webhooks(hooks, target, exempt=exempt, marked_only=marked_only)

@@ -130,8 +130,8 @@ def test_the_webhooks_are_about_both_vendors_and_about_jobs_on_request(run: Run)
     assert "volcano.sh" not in jobs["matchConditions"][0]["expression"].replace("batch.volcano.sh", "")
 
 
-def test_the_policy_is_printed(run: Run) -> None:
-    policy, binding = yaml.safe_load_all("\n".join(run("policy")[1].split("\n")))
+def test_the_policy_against_stale_allocations_is_printed(run: Run) -> None:
+    policy, binding = yaml.safe_load_all(run("stale-policy")[1])
     assert policy["kind"] == "MutatingAdmissionPolicy"
     assert binding["spec"]["policyName"] == policy["metadata"]["name"]
 

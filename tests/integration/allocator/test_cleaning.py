@@ -35,16 +35,12 @@ OURS = {**MINE, "ca.crt": "eA==", "ca.key": "eA=="}
 Run = Callable[..., tuple[int, list[str]]]
 
 
-POLICIES = (
-    custom(
-        "admissionregistration.k8s.io/v1beta1", "mutatingadmissionpolicies", "MutatingAdmissionPolicy", namespaced=False
-    ),
-    custom(
-        "admissionregistration.k8s.io/v1beta1",
-        "mutatingadmissionpolicybindings",
-        "MutatingAdmissionPolicyBinding",
-        namespaced=False,
-    ),
+GROUP = "/apis/admissionregistration.k8s.io"
+KINDS = {"MutatingAdmissionPolicy": "v1beta1", "ValidatingAdmissionPolicy": "v1"}
+POLICIES = tuple(
+    custom(f"admissionregistration.k8s.io/{version}", f"{kind.lower()[:-1]}{plural}", f"{kind}{end}", namespaced=False)
+    for kind, version in KINDS.items()
+    for plural, end in (("ies", ""), ("ybindings", "Binding"))
 )
 
 
@@ -123,19 +119,22 @@ def test_what_operators_wrote_on_nodes_goes_on_request(api: KubeClient, run: Run
     assert INSTANCE_LABEL in metadata["labels"]
 
 
-def test_the_policy_against_stale_allocations_goes_with_its_binding(
-    api: KubeClient, run: Run, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("command", "policy"),
+    [
+        ("stale-policy", "v1beta1/mutatingadmissionpolicies/volcano-vgpu-stale-allocations"),
+        ("policy", "v1/validatingadmissionpolicies/hami-plugins-allocations"),
+        ("policy --nodes", "v1/validatingadmissionpolicies/hami-plugins-node-records"),
+    ],
+)
+def test_policies_are_removed_after_their_bindings(
+    api: KubeClient, run: Run, capsys: pytest.CaptureFixture[str], command: str, policy: str
 ) -> None:
-    edge.run(["allocator", "policy"])
-    group = "/apis/admissionregistration.k8s.io/v1beta1"
-    said: list[str] = []
-    for document in yaml.safe_load_all(capsys.readouterr().out):
-        kind = {"MutatingAdmissionPolicy": "mutatingadmissionpolicies"}.get(
-            document["kind"], "mutatingadmissionpolicybindings"
-        )
-        api.create(f"{group}/{kind}", document)
-        said.insert(0, f"removed {group}/{kind}/volcano-vgpu-stale-allocations")
-    assert run("allocator", "clean") == (Exit.FINE, said)
+    edge.run(["allocator", *command.split()])
+    binding = policy.replace("policies", "policybindings")
+    for path, document in zip((policy, binding), yaml.safe_load_all(capsys.readouterr().out), strict=True):
+        api.create(f"{GROUP}/{path.rpartition('/')[0]}", document)
+    assert run("allocator", "clean") == (Exit.FINE, [f"removed {GROUP}/{path}" for path in (binding, policy)])
 
 
 def test_what_mode_webhook_writes_on_nodes_goes(api: KubeClient, run: Run) -> None:
