@@ -48,8 +48,8 @@ class LockedAllocationCache(WatchedAllocationCache):
             return self._pods.get((namespace, name))
 
     def intake(self, raw: Json) -> PodInfo:
-        """What a pod asks for. Raises ``WireError`` where it cannot be read."""
-        return take_in(objects.pod(raw), self._registry, self.product.rules)
+        """What a pod of the API server's asks for. Raises ``WireError`` where it cannot be read."""
+        return take_in(objects.pod(raw), self._registry, self.product.rules, admitted=True)
 
     def blocking_reason(self, intake: PodInfo) -> str:
         """Why a pod gets no cards whatever is free; empty where nothing is in its way."""

@@ -146,7 +146,7 @@ class WatchedAllocationCache:
             self._malformed("pod_unreadable", uid, [str(error)])
             return self._unread(raw, uid, str(error))
         if pod.node is None and pod.phase not in FINISHED:
-            intake = take_in(pod, self._registry, self.product.rules)
+            intake = take_in(pod, self._registry, self.product.rules, admitted=True)
             with self._lock:
                 self._cache.see_pod(pod, self._clock())
                 self._planner.pod_seen(pod, intake)

@@ -65,9 +65,20 @@ class PodInfo:
     words: str = ""
 
 
-def take_in(pod: Pod, registry: Registry, rules: Rules, left: Mapping[VendorName, Headroom] | None = None) -> PodInfo:
-    """Let the webhook see the pod, then read what it asks. ``left`` is what the namespace's quota leaves per vendor."""
-    admission = admit(pod, registry, rules.webhook, left)
+def take_in(
+    pod: Pod,
+    registry: Registry,
+    rules: Rules,
+    left: Mapping[VendorName, Headroom] | None = None,
+    *,
+    admitted: bool = False,
+) -> PodInfo:
+    """Let the webhook see the pod, then read what it asks. ``left`` is what the namespace's quota leaves per vendor.
+
+    One that is ``admitted`` is read as it is: the webhook would not take what it has made of some pods (it gives one
+    Ascend910C device both dies, and several devices no less than their whole memory).
+    """
+    admission = PodAdmission(allowed=True, pod=pod) if admitted else admit(pod, registry, rules.webhook, left)
     if admission.unusable is not None:
         return _unusable(pod, admission, admission.unusable, registry)
     if not admission.allowed:
@@ -75,21 +86,21 @@ def take_in(pod: Pod, registry: Registry, rules: Rules, left: Mapping[VendorName
         denied = f"admission denied: {admission.message}"
         why = f"{denied} ({admission.detail})" if admission.detail else denied
         return PodInfo(submitted=pod, pod=pod, admission=admission, demand=demand, refusal=why, words=denied)
-    admitted = admission.pod
-    read = koordinator.read_by_its_scheduler(admitted)
+    seen = admission.pod
+    read = koordinator.read_by_its_scheduler(seen)
     try:
         devices = demand_of(read, registry)
         dialect = dialect_of(devices, registry)
-        policy = _policy(admitted, devices, dialect, rules.policies)
+        policy = _policy(seen, devices, dialect, rules.policies)
     except InvalidRequestError as error:
         return _unusable(pod, admission, Unusable.of(error), registry)
     except WireError as error:
         demand = PodDemand(NO_DEVICES, pod.constraints)
-        words = f"filter error: calcScore failed {scoring_weights.spelled(error)} for pod {admitted.name}"
-        return PodInfo(submitted=pod, pod=admitted, admission=admission, demand=demand, refusal=str(error), words=words)
+        words = f"filter error: calcScore failed {scoring_weights.spelled(error)} for pod {seen.name}"
+        return PodInfo(submitted=pod, pod=seen, admission=admission, demand=demand, refusal=str(error), words=words)
     return PodInfo(
         submitted=pod,
-        pod=admitted,
+        pod=seen,
         admission=admission,
         demand=PodDemand(devices, read.constraints, tuple(sorted((left or {}).items()))),
         policy=policy,

@@ -37,7 +37,8 @@ class AnnotationKeys:
 
     ``more`` has, by container name, what ``allocated`` has no place for. ``inputs`` are further keys that it reads from
     pods or nodes, ``of_jobs`` those among them that it also reads from a pod's Volcano Job, ``extra`` those that its
-    ``annotate`` hook writes.
+    ``annotate`` hook writes. ``of_webhook`` are those that a webhook writes on new pods, for their device plugin: they
+    belong to the request, and stay whatever is allocated.
     """
 
     allocated: str
@@ -57,6 +58,7 @@ class AnnotationKeys:
     inputs: tuple[str, ...] = ()
     of_jobs: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
+    of_webhook: tuple[str, ...] = ()
 
     def all(self) -> tuple[str, ...]:
         """Every key that is set."""
@@ -72,7 +74,7 @@ class AnnotationKeys:
             self.mode,
             self.lock,
         )
-        keys = (*single, *self.use_ids, *self.avoid_ids, *self.inputs, *self.extra)
+        keys = (*single, *self.use_ids, *self.avoid_ids, *self.inputs, *self.extra, *self.of_webhook)
         return tuple(dict.fromkeys(key for key in keys if key))
 
     def written(self) -> tuple[str, ...]:

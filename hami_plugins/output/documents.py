@@ -365,7 +365,7 @@ def _vendor(spec: VendorSpec) -> schema.VendorDocument:
             "lock": _listed(keys.lock),
             "toAllocate": _listed(keys.to_allocate),
             "allocated": _listed(keys.allocated),
-            "written": list(keys.extra),
+            "written": [*keys.extra, *keys.of_webhook],
         },
         "memoryUnitMiB": spec.memory_factor() if names.memory else 0,
         "memoryStep": spec.memory_step,

@@ -159,6 +159,7 @@ def _gibibytes(memory: int) -> str:
 def vendor(spec: VendorSpec) -> Table:
     """One vendor in full, a row per fact."""
     names, keys, options = spec.resources, spec.keys, spec.options
+    written = (keys.to_allocate, keys.allocated, *keys.extra, *keys.of_webhook)
     facts: Sequence[tuple[str, str]] = (
         ("vendor", spec.name),
         ("device", spec.title),
@@ -184,7 +185,7 @@ def vendor(spec: VendorSpec) -> Table:
         ("node register", keys.register),
         ("handshake", keys.handshake),
         ("node lock", keys.lock),
-        ("written on pods", ", ".join(dict.fromkeys(filter(None, (keys.to_allocate, keys.allocated, *keys.extra))))),
+        ("written on pods", ", ".join(dict.fromkeys(filter(None, written)))),
     )
     return Table(
         columns=("FACT", "VALUE"), rows=tuple(TableRow(fact) for fact in facts if fact[1]), whole=frozenset({0})

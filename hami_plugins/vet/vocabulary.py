@@ -56,7 +56,7 @@ class Vocabulary:
             for key in (*listed, *_set((keys.mode, *keys.inputs))):
                 if not key.startswith(_GENERAL):
                     readers.setdefault(key, []).append(spec)
-            written |= set(keys.written())
+            written |= {*keys.written(), *keys.of_webhook}
             of_nodes |= _set((keys.register, keys.handshake, keys.pair_scores, keys.lock))
         for key in of_nodes:
             readers.pop(key, None)

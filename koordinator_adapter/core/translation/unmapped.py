@@ -135,7 +135,7 @@ def records(case: TranslationContext) -> Iterator[Change]:
 @lru_cache(maxsize=8)
 def _written(registry: Registry) -> frozenset[str]:
     """Every annotation that some scheduler writes for a placement."""
-    keys = {key for spec in registry for key in spec.keys.written()}
+    keys = {key for spec in registry for key in (*spec.keys.written(), *spec.keys.of_webhook)}
     return frozenset({*keys, annotate.NODE_KEY, annotate.TIME_KEY, *RECORDS, *FOR_DEVICE_PLUGINS})
 
 

@@ -6,12 +6,13 @@ from hami_plugins.engine.intake import PodInfo, Rules, created, dialect_of, take
 from hami_plugins.engine.mutate import WebhookSettings
 from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.engine.registry import Registry
+from hami_plugins.errors import AdmissionDeniedError
 from hami_plugins.model.dialect import Dialect
-from hami_plugins.model.pods import NodeConstraints
+from hami_plugins.model.pods import Container, NodeConstraints, Pod
 from hami_plugins.model.policy import DEFAULT_POLICY, SortKey
 from hami_plugins.model.requests import ContainerDemand, ContainerKind
 from hami_plugins.model.units import CoreShare, MiB, NodeName, PodUid, VendorName
-from hami_plugins.model.vendor import AdmissionChange, ContainerAdmission, Headroom
+from hami_plugins.model.vendor import AdmissionChange, ContainerAdmission, Headroom, VendorSpec
 from hami_plugins.model.vendor_names import ResourceNames
 from tests import acme
 from tests.builders import ACME, CORES, COUNT, MEMORY, a_container, a_demand, a_pod, a_request
@@ -46,6 +47,18 @@ def test_the_demand_is_what_the_webhook_made_of_the_pod() -> None:
     found = take_in(a_pod(), Registry([spec]), Rules())
     assert found.demand.devices == a_demand(a_request(cores=70))
     assert CORES not in found.submitted.containers[0].limits
+
+
+def test_what_the_webhook_made_of_a_pod_is_not_shown_to_it_again() -> None:
+    def once(_spec: VendorSpec, container: Container, _pod: Pod) -> ContainerAdmission:
+        if CORES in container.limits:
+            raise AdmissionDeniedError("cores are for the webhook to write")
+        return ContainerAdmission(claimed=True, changes=(AdmissionChange("limit", CORES, "70"),))
+
+    vendors = Registry([replace(acme.SPEC, admit=once)])
+    first = take_in(a_pod(), vendors, Rules())
+    assert take_in(first.pod, vendors, Rules()).refusal
+    assert take_in(first.pod, vendors, Rules(), admitted=True).demand == first.demand
 
 
 def test_a_denied_pod_goes_no_further() -> None:
