@@ -56,15 +56,21 @@ class AllocationCache(CacheState):
         entry = self.entry_without(node, intake.pod.uid)
         if entry is None:
             return UNKNOWN_NODE
-        return self.decider.answer(entry, _devices_only(intake), intake.policy)
+        return self.decider.answer(entry, _devices_only(self.within_quota(intake)), intake.policy)
 
     def asking(self, intake: PodInfo) -> Callable[[NodeEntry], Fit | Refusal]:
-        """What the devices of nodes say to the pod, for one call about many of them."""
+        """What the devices of nodes say to the pod, for one call about many; ``intake`` says what its quota leaves."""
         return self.decider.asking(_devices_only(intake), intake.policy)
+
+    def within_quota(self, intake: PodInfo) -> PodInfo:
+        """The same with what the quotas of its namespace leave now, as plans have it."""
+        left = self.left(intake.pod.namespace, intake.pod.uid)
+        return replace(intake, demand=replace(intake.demand, headroom=left)) if left else intake
 
     def why_not(self, node: NodeName, intake: PodInfo, refusal: Refusal) -> WhyNot | None:
         """The numbers behind a node's refusal: asked, largest free, total; ``None`` where cards are not the reason."""
-        return shortage(self.entry_without(node, intake.pod.uid), intake, refusal, self._registry)
+        entry = self.entry_without(node, intake.pod.uid)
+        return shortage(entry, self.within_quota(intake), refusal, self._registry)
 
     def reserve(
         self, node: NodeName, intake: PodInfo, now: float, *, preferred: PodDemand | None = None, job: str = ""
@@ -149,7 +155,7 @@ class AllocationCache(CacheState):
         declined = self._out_of_question(node, intake)
         if declined is not None:
             return declined
-        demand = _devices_only(intake)
+        demand = _devices_only(self.within_quota(intake))
         if not demand.devices.wants_devices:
             nothing = tuple(ContainerAllocation(container.kind) for container in pod.containers)
             return PodAllocation(uid=pod.uid, node=node, containers=nothing, source=AllocationSource.NOTHING)
@@ -210,7 +216,7 @@ class AllocationCache(CacheState):
             allocations = self._records.record(replace(intake.pod, annotations=carried))[0].allocations
             if self.decider.accepts(entry, demand, intake.policy, allocations):
                 return PodAllocation(uid=uid, node=node, containers=allocations, source=AllocationSource.CARRIED)
-        answer = self.decider.answer(entry, preferred, intake.policy)
+        answer = self.decider.answer(entry, replace(preferred, headroom=demand.headroom), intake.policy)
         if not isinstance(answer, Fit):
             return self._refused(entry, intake, answer)
         allocations = allocated(entry, answer, demand.devices, self._registry)
@@ -245,4 +251,4 @@ def shortage(entry: NodeEntry | None, intake: PodInfo, refusal: Refusal, registr
 
 
 def _devices_only(intake: PodInfo) -> PodDemand:
-    return PodDemand(intake.demand.devices)
+    return PodDemand(intake.demand.devices, headroom=intake.demand.headroom)

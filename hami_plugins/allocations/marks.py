@@ -9,37 +9,44 @@ scheduler's pods are given.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from hami_plugins.allocations import submissions
+from hami_plugins.allocations import remedies, submissions
 from hami_plugins.allocations.product import Product
 from hami_plugins.engine.intake import PodInfo, take_in
+from hami_plugins.engine.mutate import OVER_QUOTA
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
 from hami_plugins.model.pods import Container, Pod
-from hami_plugins.model.vendor import AdmissionChange
+from hami_plugins.model.units import VendorName
+from hami_plugins.model.vendor import AdmissionChange, Headroom
 from hami_plugins.wire import admission, pods
 from hami_plugins.wire.admission_review import Allowed, Answer, Denied
 from hami_plugins.wire.fields import Json
+
+Quotas = Callable[[str], Mapping[VendorName, Headroom]]
+"""What the quotas of a namespace leave, per vendor."""
 
 SCHEDULER_NAME: Final = "schedulerName"
 _UNREADABLE: Final = 422
 _SENSELESS: Final = 400
 
 
-def mark(raw: Json, product: Product) -> Answer:
-    """The answer to the creation of a pod. A request that could never be allocated anywhere is refused at once."""
+def mark(raw: Json, product: Product, left: Quotas | None = None) -> Answer:
+    """The answer to the creation of a pod. A request that could never be allocated anywhere is refused at once, and
+    one that is larger than the quotas of its namespace allow now; ``left`` says what that is, where it is known.
+    """
     try:
         pod = pods.pod(raw)
         vendors = product.vendors_for(pod.scheduler)
         if not any(_asks(each, vendors) for each in pod.containers):
             return Allowed()
         submitted = submissions.without_records(raw, product.keys)
-        written = admission.applied(submitted.pod, _written(pod, vendors))
-        intake = take_in(pods.pod(written), vendors, product.rules)
+        admitted = pods.pod(written := admission.applied(submitted.pod, _written(pod, vendors)))
+        intake = take_in(admitted, vendors, product.rules, left and left(admitted.namespace))
         if intake.refusal:
-            return Denied(intake.refusal, _SENSELESS if intake.admission.allowed else intake.admission.code)
+            return _refused(intake)
         if not intake.demand.devices.wants_devices:
             return Allowed()
         marked = admission.applied(written, _changes(intake, product))
@@ -49,6 +56,13 @@ def mark(raw: Json, product: Product) -> Answer:
         return Denied(wrong, _SENSELESS)
     asking = {each.name for each in pod.containers if _asks(each, vendors)}
     return Allowed(admission.patch(raw, marked), (*submitted.warnings, *submissions.overrides(raw, asking)))
+
+
+def _refused(intake: PodInfo) -> Denied:
+    found = intake.admission
+    if found.message == OVER_QUOTA:
+        return Denied(f"{intake.refusal}; {remedies.OVER_QUOTA}", found.code)
+    return Denied(intake.refusal, _SENSELESS if found.allowed else found.code)
 
 
 def _asks(container: Container, vendors: Registry) -> bool:

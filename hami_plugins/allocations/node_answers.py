@@ -25,14 +25,15 @@ class NodeAnswers:
     ``unreadable`` collects why given nodes that the cache does not know cannot be read.
     """
 
-    __slots__ = ("_ask", "_strangers", "cache", "given", "intake", "unreadable")
+    __slots__ = ("_ask", "_ask_without_quota", "_strangers", "cache", "given", "intake", "unreadable")
 
     def __init__(self, cache: AllocationCache, intake: PodInfo, given: Mapping[NodeName, Json]) -> None:
         self.cache = cache
-        self.intake = intake
+        self.intake = cache.within_quota(intake)
         self.given = given
         self.unreadable: dict[NodeName, str] = {}
-        self._ask = cache.asking(intake)
+        self._ask = cache.asking(self.intake)
+        self._ask_without_quota = self._ask if self.intake is intake else cache.asking(intake)
         self._strangers: dict[NodeName, NodeEntry | None] = {}
 
     def answers(self, nodes: Iterable[NodeName]) -> dict[NodeName, Fit | Refusal]:
@@ -57,7 +58,7 @@ class NodeAnswers:
         What a quota leaves does not count: an evicted pod may give back what is missing.
         """
         bare = self.cache.bare(node) or self._stranger(node)
-        return bare is None or not isinstance(self._ask(bare), Fit)
+        return bare is None or not isinstance(self._ask_without_quota(bare), Fit)
 
     def _stranger(self, node: NodeName) -> NodeEntry | None:
         raw = self.given.get(node)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from hami_plugins.engine.apply import with_pod, without_pods
 from hami_plugins.engine.inventory import settled, with_pods
 from hami_plugins.model.devices import Device
@@ -19,6 +21,10 @@ class CacheNode:
         self._bare: NodeEntry | None = None
         self._entry: NodeEntry | None = None
         self._holders: dict[PodUid, PodRecord] = {}
+
+    def __iter__(self) -> Iterator[PodRecord]:
+        """Everybody who holds something there."""
+        return iter(self._holders.values())
 
     @property
     def idle(self) -> bool:

@@ -16,6 +16,7 @@ from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.model.verdicts import Reason
 
 _TOO_LARGE: Final = "ask for less {memory}, no card here has that much"
+OVER_QUOTA: Final = "ask for less, raise the namespace's ResourceQuota, or wait until pods of the namespace end"
 _ANNOTATION: Final = "change or remove that annotation of the pod"
 
 _REMEDIES: Final[Mapping[Reason, str]] = {
@@ -29,6 +30,7 @@ _REMEDIES: Final[Mapping[Reason, str]] = {
     Reason.PARTITION: "ask for as much {memory} as an instance has, or wait until pods end",
     Reason.MODEL: _ANNOTATION,
     Reason.ID: _ANNOTATION,
+    Reason.QUOTA: OVER_QUOTA,
     Reason.HEALTH: "see the events of the node",
 }
 

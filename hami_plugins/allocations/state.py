@@ -10,30 +10,34 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 from hami_plugins.allocations.answers import Assumption, AuditFinding, Statistics
 from hami_plugins.allocations.findings import AuditSnapshot, BoundPod, all_particular, wanting
 from hami_plugins.allocations.nodes import CacheNode
+from hami_plugins.allocations.quotas import Left, NamespaceQuotas, QuotaHolder
 from hami_plugins.allocations.requests import Compared, compared, cut, excess
 from hami_plugins.engine.inventory import NodeBuilder, RecordReader
 from hami_plugins.engine.registry import Registry
-from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.cluster import ClusterSnapshot, NamespaceQuota
 from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, Problem
 from hami_plugins.model.pods import FINISHED, ContainerAllocation, Pod, PodRecord
 from hami_plugins.model.units import NodeName, PodUid
+
+NOBODY: Final = PodUid("")
 
 
 class CacheState:
     """Who holds what: bound pods as a watch shows them, and assumptions until it does.
 
     Nothing that is answered with lasts longer than ``keep`` seconds after its Binding; a pod that is gone is remembered
-    as long. ``changes`` counts the changes of what is held or to be had.
+    as long. ``changes`` counts the changes of what is held or to be had, ``freed`` those after which more may be had.
     """
 
     def __init__(self, registry: Registry, *, keep: float) -> None:
         self.keep = keep
-        self.changes = 0
+        self.changes = self.freed = 0
         self._registry = registry
         self._builder = NodeBuilder(registry)
         self._records = RecordReader(registry)
@@ -41,19 +45,35 @@ class CacheState:
         self._bound: dict[PodUid, BoundPod] = {}
         self._assumed: dict[PodUid, dict[NodeName, Assumption]] = {}
         self._gone: dict[PodUid, float] = {}
+        self._quotas = NamespaceQuotas(registry, self._holding)
 
     # What a watch shows
 
     def see_node(self, node: NodeObject) -> tuple[Problem, ...]:
         """The node as it is now. What cannot be read of it is a problem, and then it has none of those devices."""
         bare = self._builder.entry(node, NodeFacts())
-        self.changes += self._node(node.name).see(bare)
+        if self._node(node.name).see(bare):
+            self._room()
+            self._quotas.node_changed()
         return bare.problems
 
     def forget_node(self, name: NodeName) -> None:
         """The node is gone. Pods that hold something there do so until they are gone as well."""
         self.changes += self._node(name).see(None)
         self._tidy(name)
+
+    def see_quota(self, uid: str, quota: NamespaceQuota) -> None:
+        """A quota of a namespace as it is now, by the UID of its object."""
+        held = (
+            (record.namespace, QuotaHolder(name, record.uid)) for name, node in self._nodes.items() for record in node
+        )
+        if self._quotas.see(uid, quota, held):
+            self._room()
+
+    def forget_quota(self, uid: str) -> None:
+        """A quota is gone."""
+        if self._quotas.forget(uid):
+            self._room()
 
     def see_pod(self, pod: Pod, now: float, *, fault: str = "", edited: str = "") -> tuple[Problem, ...]:
         """The pod as it is now: on a node it holds what it said when it got there, and nothing else, and nowhere else.
@@ -159,11 +179,18 @@ class CacheState:
         """A node that only a scheduler knows, such as the template of a group that an autoscaler may enlarge."""
         return self._builder.entry(node, NodeFacts())
 
+    def left(self, namespace: str, uid: PodUid = NOBODY) -> Left:
+        """What the namespace's quotas leave, whatever one pod holds; empty where there are none."""
+        return self._quotas.left(namespace, uid, self._nodes_of(uid))
+
     def holdings(self, uid: PodUid) -> tuple[tuple[NodeName, tuple[ContainerAllocation, ...]], ...]:
         """What a pod holds, or is assumed to hold, and on which nodes."""
+        return tuple((name, self._nodes[name].record(uid).allocations) for name in self._nodes_of(uid))
+
+    def _nodes_of(self, uid: PodUid) -> tuple[NodeName, ...]:
+        """Where a pod holds something, or is assumed to."""
         bound = self._bound.get(uid)
-        names = (*self._assumed.get(uid, ()), *(() if bound is None else (bound.node,)))
-        return tuple((name, self._nodes[name].record(uid).allocations) for name in names)
+        return (*self._assumed.get(uid, ()), *(() if bound is None else (bound.node,)))
 
     def snapshot(self) -> ClusterSnapshot:
         """All nodes, with devices and who holds them, and nothing else of the cluster."""
@@ -251,11 +278,26 @@ class CacheState:
 
     def _put(self, name: NodeName, record: PodRecord) -> None:
         self.changes += self._node(name).put(record)
+        self._quotas.put(record.namespace, QuotaHolder(name, record.uid))
 
     def _take(self, name: NodeName, uid: PodUid) -> None:
+        self._quotas.take(self._nodes[name].record(uid).namespace, QuotaHolder(name, uid))
         self._nodes[name].take(uid)
-        self.changes += 1
+        self._room()
         self._tidy(name)
+
+    def _room(self) -> None:
+        """More may be had than before."""
+        self.changes += 1
+        self.freed += 1
+
+    def _holding(self, holder: QuotaHolder) -> tuple[NodeEntry | None, PodRecord]:
+        """Where a pod holds something, and what that is as its node has it."""
+        node = self._nodes[holder.node]
+        entry = node.entry()
+        if entry is None:
+            return None, node.record(holder.uid)
+        return entry, next(record for record in entry.pods if record.uid == holder.uid)
 
     def _node(self, name: NodeName) -> CacheNode:
         node = self._nodes.get(name)

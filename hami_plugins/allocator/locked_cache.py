@@ -24,7 +24,8 @@ from hami_plugins.engine.intake import PodInfo, take_in
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Refusal
 from hami_plugins.model.policy import NodePolicy
-from hami_plugins.model.units import NodeName, PodUid
+from hami_plugins.model.units import NodeName, PodUid, VendorName
+from hami_plugins.model.vendor import Headroom
 from hami_plugins.model.verdicts import Fit
 from hami_plugins.wire import objects
 from hami_plugins.wire.fields import Json
@@ -62,6 +63,7 @@ class LockedAllocationCache(WatchedAllocationCache):
         """
         with self._lock:
             self._cache.look_again(intake.pod.uid)
+            intake = self._cache.within_quota(intake)
             found = self._refusal(node, intake, self._cache.answer(node, intake))
         return self._text(found, intake)
 
@@ -80,9 +82,9 @@ class LockedAllocationCache(WatchedAllocationCache):
             found |= {node: self._unfit(node, of_call, each) for node, each in answers.items()}
         if len(found) < len(nodes):
             found |= dict.fromkeys(set(nodes).difference(found), (NodeRefusal(UNKNOWN_NODE, None, None), True))
-        known = self._texts.remembered(intake)
+        known = self._texts.remembered(of_call.intake)
         return {
-            node: Unfit(each if isinstance(each, str) else self._texts.text(each, intake, known), lasting)
+            node: Unfit(each if isinstance(each, str) else self._texts.text(each, of_call.intake, known), lasting)
             for node, (each, lasting) in found.items()
             if each
         }
@@ -103,6 +105,11 @@ class LockedAllocationCache(WatchedAllocationCache):
     def _of_call(self, intake: PodInfo, given: Mapping[NodeName, Json]) -> NodeAnswers:
         with self._lock:
             return NodeAnswers(self._cache, intake, given)
+
+    def left(self, namespace: str) -> Mapping[VendorName, Headroom]:
+        """What the quotas of a namespace leave now, per vendor; nothing where it has none."""
+        with self._lock:
+            return dict(self._cache.left(namespace))
 
     def reserve(self, node: NodeName, intake: PodInfo, *, job: str = "") -> PodAllocation | Declined:
         """See ``AllocationCache``."""
@@ -138,6 +145,7 @@ class LockedAllocationCache(WatchedAllocationCache):
         if declined.refusal is None:
             return declined.text
         with self._lock:
+            intake = self._cache.within_quota(intake)
             found = self._refused(declined.node, intake, declined.refusal)
         return f"node {declined.node}: {self._text(found, intake)}"
 

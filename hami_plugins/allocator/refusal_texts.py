@@ -57,7 +57,7 @@ class RefusalTexts:
         devices = intake.demand.devices
         if any(request.selector.names_ids for each in devices.containers for request in each.requests):
             return None
-        key = (PodDemand(devices), intake.policy)
+        key = (PodDemand(devices, headroom=intake.demand.headroom), intake.policy)
         with self._lock:
             known = self._known.setdefault(key, {})
             self._known.move_to_end(key)

@@ -299,14 +299,21 @@ class AllocatorServer(Replica):
         )
 
     def _mark(self, request: AdmissionRequest) -> Answer:
-        """New pods are marked by any replica, active or not: nothing of the cache is needed for it."""
+        """New pods are marked by any replica, active or not; quotas are known to the one that answers schedulers."""
         if request.object is None:
             return Allowed()
         why = arrivals.objection(request.object, self._product.keys)
-        answer = Denied(why) if why else marks.mark(request.object, self._product)
+        answer = Denied(why) if why else marks.mark(request.object, self._product, self._left(request))
         outcome = ("marked" if answer.operations else "untouched") if isinstance(answer, Allowed) else "refused"
         self._metrics.answered("pod", outcome)
         return answer
+
+    def _left(self, request: AdmissionRequest) -> marks.Quotas | None:
+        """What quotas leave. A new pod's own namespace may be empty, the request names it."""
+        office = self._term
+        if office is None or not office.term.ready:
+            return None
+        return lambda namespace: office.term.books.left(request.namespace or namespace)
 
     def _patch(self, request: AdmissionRequest) -> Answer:
         """New jobs are patched by any replica, as pods are marked."""

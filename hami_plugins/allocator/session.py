@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
@@ -57,6 +57,8 @@ class LeaderSession:
 
     ``filling`` is entered while the lists are taken in, ``on_filled`` called when that is done. ``read`` is asked for
     pods of which nothing was heard after their Bindings. ``locking`` follows nodes and pods as well.
+
+    ResourceQuotas are followed where HAMi's devices are allocated: HAMi holds pods to them.
     """
 
     def __init__(  # noqa: PLR0913 - what it is made of
@@ -93,6 +95,13 @@ class LeaderSession:
         self._groups = (
             Reflector(api, groups, on_change=changed, name="allocator-groups", **rare) if product.groups else None
         )
+        quotas = Selection(paths.RESOURCE_QUOTAS, "ResourceQuota")
+        quota_changed = self.books.quota_changed
+        self._quotas = (
+            Reflector(api, quotas, on_change=quota_changed, name="allocator-quotas", **usual)
+            if product.takes_over
+            else None
+        )
         self._thread = threading.Thread(target=self._run, name="allocator-expiry", daemon=True)
 
     @property
@@ -102,7 +111,7 @@ class LeaderSession:
 
     def check(self) -> str:
         """What is missing, in words for an operator; empty where nothing is."""
-        for reflector, what in ((self._nodes, "nodes"), (self._pods, "pods")):
+        for reflector, what in self._needed():
             if not reflector.synced.is_set():
                 why = f": {reflector.last_error}" if reflector.last_error else ""
                 return f"the API server has not listed all {what} yet{why}"
@@ -114,8 +123,15 @@ class LeaderSession:
 
     @property
     def missed(self) -> int:
-        """How many nodes and pods there are whose last change could not be taken in."""
-        return self._nodes.missed + self._pods.missed
+        """How many nodes, pods and quotas there are whose last change could not be taken in."""
+        return sum(reflector.missed for reflector, _ in self._needed())
+
+    def _needed(self) -> Iterator[tuple[Reflector, str]]:
+        """What has to be known before anything is answered, and what messages call it."""
+        yield self._nodes, "nodes"
+        yield self._pods, "pods"
+        if self._quotas is not None:
+            yield self._quotas, "ResourceQuotas"
 
     @property
     def findings(self) -> tuple[AuditFinding, ...]:
@@ -143,7 +159,7 @@ class LeaderSession:
             self._locking.stop(timeout)
         if self._thread.is_alive():
             self._thread.join(timeout)
-        for reflector in (self._nodes, self._pods, self._groups):
+        for reflector in (self._nodes, self._pods, self._quotas, self._groups):
             if reflector is not None:
                 reflector.stop(timeout)
 
@@ -204,10 +220,10 @@ class LeaderSession:
 
     def _filled(self) -> bool:
         """Begins to follow nodes and pods; whether all are known before the end."""
-        for reflector in (self._nodes, self._pods, self._groups):
+        for reflector in (self._nodes, self._pods, self._quotas, self._groups):
             if reflector is not None:
                 reflector.start()
-        return all(self._came(reflector) for reflector in (self._nodes, self._pods))
+        return all(self._came(reflector) for reflector, _ in self._needed())
 
     def _came(self, reflector: Reflector) -> bool:
         while not reflector.synced.wait(0.05):

@@ -137,6 +137,24 @@ class WatchedAllocationCache:
         with self._lock:
             self._planner.group_seen(group)
 
+    def quota_changed(self, change: ObjectChange) -> None:
+        """A ResourceQuota came, changed or went. One that cannot be read keeps the limits that it had."""
+        if change.kind == "deleted":
+            self._named.pop(change.uid, None)
+            with self._lock:
+                self._cache.forget_quota(change.uid)
+            return
+        if change.object is None:
+            return
+        try:
+            quota = objects.resource_quota(change.object)
+        except WireError as error:
+            self._malformed("quota_unreadable", change.uid, [str(error)])
+            return
+        self._malformed("quota_unreadable", change.uid, [])
+        with self._lock:
+            self._cache.see_quota(change.uid, quota)
+
     def _read(self, raw: Json, uid: PodUid) -> WatchedPod:
         if not self._concerns(raw):
             return WatchedPod(uid)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from hami_plugins.engine.registry import Registry
@@ -10,6 +10,8 @@ from hami_plugins.engine.usage import held_by
 from hami_plugins.model.cluster import ClusterSnapshot, NamespaceQuota
 from hami_plugins.model.devices import Device
 from hami_plugins.model.dialect import Dialect
+from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.units import CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import Headroom, VendorSpec
@@ -17,21 +19,26 @@ from hami_plugins.model.vendor import Headroom, VendorSpec
 
 def used_by(snapshot: ClusterSnapshot, namespace: str, registry: Registry) -> Mapping[VendorName, tuple[int, int]]:
     """Memory (MiB) and cores (as a quota counts them) that the pods of a namespace hold, per vendor."""
+    held = ((entry, record) for entry in snapshot.nodes for record in entry.pods if record.namespace == namespace)
+    return used(held, registry)
+
+
+def used(
+    holders: Iterable[tuple[NodeEntry | None, PodRecord]], registry: Registry
+) -> Mapping[VendorName, tuple[int, int]]:
+    """The same for pods that are listed with their nodes, ``None`` for a node that is not known."""
     sums: dict[VendorName, tuple[int, int]] = {}
-    for entry in snapshot.nodes:
-        for record in entry.pods:
-            if record.namespace != namespace:
-                continue
-            vendors = {share.device: share.vendor for allocation in record.allocations for share in allocation.shares}
-            for device, held in held_by(record.allocations, init_finished=record.init_finished).items():
-                memory, cores = sums.get(vendors[device], (0, 0))
-                at = entry.position(device)
-                counted = (
-                    held.cores
-                    if at is None
-                    else counted_cores(registry[vendors[device]], entry.state.shape.devices[at], held.cores)
-                )
-                sums[vendors[device]] = (memory + held.memory, cores + counted)
+    for entry, record in holders:
+        vendors = {share.device: share.vendor for allocation in record.allocations for share in allocation.shares}
+        for device, held in held_by(record.allocations, init_finished=record.init_finished).items():
+            memory, cores = sums.get(vendors[device], (0, 0))
+            at = None if entry is None else entry.position(device)
+            counted = (
+                held.cores
+                if entry is None or at is None
+                else counted_cores(registry[vendors[device]], entry.state.shape.devices[at], held.cores)
+            )
+            sums[vendors[device]] = (memory + held.memory, cores + counted)
     return sums
 
 

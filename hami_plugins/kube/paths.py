@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 NODES: Final = "/api/v1/nodes"
 PODS: Final = "/api/v1/pods"
+RESOURCE_QUOTAS: Final = "/api/v1/resourcequotas"
 NAMESPACES: Final = "/api/v1/namespaces"
 DEVICES: Final = "/apis/scheduling.koordinator.sh/v1alpha1/devices"
 """Koordinator's Device objects, one for each node, under its name."""
