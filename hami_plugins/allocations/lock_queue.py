@@ -158,6 +158,11 @@ class LockQueue:
             return LockRefused("another call for the pod had its lock, which is released again")
         return ReadNode() if self.version is None else self._next(waiter, self.version, now, wall)
 
+    def holds(self, uid: PodUid) -> bool:
+        """Whether the pod has its locks, and may be bound with them."""
+        holder = self._holders.get(uid)
+        return holder is not None and holder.written and not holder.adopted and holder.ended is None
+
     def inspected(self, step: Inspect, seen: PodProgress | None) -> None:
         """The pod that a lock names was read; ``None`` where there is none."""
         lock = self.locks.get(step.key)

@@ -112,6 +112,11 @@ class NodeLocks:
         with self._queue(node) as queue:
             queue.leave(uid, now)
 
+    def holds(self, node: NodeName, uid: PodUid) -> bool:
+        """Whether the pod has its locks on the node, so that no call has to wait for them."""
+        queue = self._queues.get(node)
+        return queue is not None and queue.holds(uid)
+
     def decide(self, node: NodeName, uid: PodUid, now: float, wall: datetime) -> Step:
         """What the call has to do next."""
         with self._queue(node) as queue:

@@ -2,7 +2,8 @@
 
 The API server lays the Binding's annotations over the pod's in the write that sets the node, so all keys of an
 allocation are written always: what an earlier try left behind would stay otherwise. A refusal breaks gangs, and
-schedulers do not back off (``trials.md`` V16): only what the node cannot hold at all is refused.
+schedulers do not back off (``trials.md`` V16): only what the node cannot hold at all is refused, and a pod whose device
+plugin waits for a lock of the node that is not free in time.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from hami_plugins.allocations.answers import AllocationSource, DeclineCode, Decl
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.memory import LogOnce
 from hami_plugins.allocator.metrics import AllocatorMetrics
+from hami_plugins.allocator.pod_locks import PodLocks
 from hami_plugins.allocator.reader import ReadPod
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.errors import KubeError, WireError
 from hami_plugins.model.units import NodeName
+from hami_plugins.web.documents import waiting
 from hami_plugins.wire import admission, fields, lenient, pods
 from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Denied
 from hami_plugins.wire.fields import Json
@@ -48,13 +51,15 @@ class BindingRequest(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bindings:
     """``read`` asks the API server for a pod that the watch has not shown yet; ``touch`` is told of the node of each
-    answer that a scheduler's own cache has wrong now; ``now_ns`` gives Unix nanoseconds."""
+    answer that a scheduler's own cache has wrong now; ``now_ns`` gives Unix nanoseconds. ``locks`` are those of HAMi's
+    device plugins."""
 
     books: LockedAllocationCache
     metrics: AllocatorMetrics
     read: ReadPod
     now_ns: Callable[[], int]
     touch: Callable[[NodeName], None]
+    locks: PodLocks | None = None
     _heard: LogOnce = field(default_factory=LogOnce, init=False, repr=False)
 
     def __call__(self, request: AdmissionRequest) -> Answer:
@@ -95,7 +100,7 @@ class Bindings:
         except WireError as error:
             return self._refused(binding, str(error), DeclineCode.REQUEST)
         except KubeError as error:
-            if self.books.product.marker[0] not in binding.annotations:
+            if not self._is_marked(binding):
                 _log.warning("binding_unknown", pod=f"{binding.namespace}/{binding.name}", error=str(error))
                 return self._untouched("unknown")
             reason = f"pod {binding.namespace}/{binding.name} is not known yet and cannot be read: {error}; try again"
@@ -103,7 +108,13 @@ class Bindings:
 
     def _allocated(self, binding: BindingRequest, intake: PodInfo, request: AdmissionRequest) -> Answer:
         """All keys of the allocation; those that it does not use are emptied where the pod has them."""
+        locks = None if request.dry_run else self.locks
+        if locks is not None and locks.missing(binding.node, intake):
+            _in_a_thread_that_may_wait()
+        else:
+            locks = None
         carried = self.books.product.carried(binding.node, intake, binding.annotations)
+        again = self.books.answered(intake.pod.uid)
         found = self.books.allocate(binding.node, intake, carried=carried, dry=request.dry_run, now_ns=self.now_ns())
         if isinstance(found, Declined):
             if found.code in _PASS:
@@ -114,12 +125,19 @@ class Bindings:
         allocated, annotations = found
         if allocated.source is AllocationSource.NOTHING:
             return self._without_cards(binding)
+        if locks is not None and (why := locks.admit(binding.node, intake, marked=self._is_marked(binding))):
+            if not again:
+                self.books.undo(intake.pod.uid, binding.node)
+            return self._refused(binding, why, "lock", status=_AWAY)
         if not request.dry_run:
             self.touch(binding.node)
             self._tell(binding, allocated)
         keys = self.books.product.keys
         emptied = {key: "" for key in keys if key not in annotations and intake.pod.annotations.get(key)}
         return Allowed(_operations(request.object or {}, annotations | emptied, keys))
+
+    def _is_marked(self, binding: BindingRequest) -> bool:
+        return self.books.product.marker[0] in binding.annotations
 
     def _tell(self, binding: BindingRequest, allocated: PodAllocation) -> None:
         self.metrics.answered("binding", allocated.source)
@@ -154,6 +172,11 @@ class Bindings:
         if self._heard.first(pod, binding.uid, binding.node, reason):
             _log.warning("binding_refused", pod=pod, node=binding.node, reason=reason)
         return Denied(reason, status)
+
+
+@waiting
+def _in_a_thread_that_may_wait() -> None:
+    """Nothing has been changed yet, so that the request can be asked again there."""
 
 
 def _read(request: AdmissionRequest) -> BindingRequest | None:

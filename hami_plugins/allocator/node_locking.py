@@ -141,6 +141,11 @@ class NodeLocking(Runnable):
         )
         return f"node {node}: {why}" if why else ""
 
+    def holds(self, node: NodeName, uid: PodUid) -> bool:
+        """Whether the pod has its locks on the node."""
+        with self._changed:
+            return self._locks.holds(node, uid)
+
     def failed(self, node: NodeName, uid: PodUid) -> None:
         """The API server refused the pod's Binding: its locks are removed at once.
 

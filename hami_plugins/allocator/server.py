@@ -22,7 +22,7 @@ from hami_plugins.allocator.handlers import KUBE_SCHEDULER, VOLCANO, HandledPath
 from hami_plugins.allocator.kube_extender import SchedulerExtender
 from hami_plugins.allocator.metrics import AllocatorMetrics, AllocatorSizes, NodeLockMetrics
 from hami_plugins.allocator.node_locking import NodeLocking
-from hami_plugins.allocator.pod_locks import PodLocks, tell_pod
+from hami_plugins.allocator.pod_locks import MOST_BINDINGS, PodLocks, tell_pod
 from hami_plugins.allocator.reader import RateLimitedRead, reading
 from hami_plugins.allocator.session import Filling, LeaderSession
 from hami_plugins.allocator.settings import AllocatorSettings
@@ -51,6 +51,9 @@ BINDS: Final = 256
 
 LINGER_SECONDS: Final = 3.0
 """The API server carries out a Binding within milliseconds of our answer, unless its store is slow."""
+
+ADMISSIONS: Final = MOST_BINDINGS + 32
+"""Threads for Bindings that the webhook is asked about, and that wait: for locks, or for a pod to be read."""
 
 _LOOK_SECONDS: Final = 0.02
 
@@ -121,6 +124,7 @@ class AllocatorServer(Replica):
         self._writer = writer
         self._lock_metrics = NodeLockMetrics(metrics.metrics) if lock_keys(product.registry) else None
         self._binding = ThreadPoolExecutor(BINDS, thread_name_prefix="allocator-bind")
+        self._admitting = ThreadPoolExecutor(ADMISSIONS, thread_name_prefix="allocator-admission")
         self._events = EventRecorder(self._hasty, settings.service.name, identity)
         documents = DocumentMetrics(metrics.metrics)
         super().__init__(
@@ -161,6 +165,7 @@ class AllocatorServer(Replica):
             self._ending.join()
         self._events.stop()
         self._binding.shutdown(wait=False)
+        self._admitting.shutdown(wait=False)
         if self._writer is not None:
             self._writer.stop()
 
@@ -183,11 +188,12 @@ class AllocatorServer(Replica):
             filling=self._filling,
             on_filled=lambda: self._heal(term),
         )
+        locks = None if locking is None else PodLocks(locking, self._product.registry)
         self._term = Handlers(
             term=term,
-            bindings=self._bindings(term),
+            bindings=self._bindings(term, locks),
             extender=self._extender(term),
-            scheduler=self._scheduler(term, locking),
+            scheduler=self._scheduler(term, locks),
         )
         term.start()
 
@@ -205,27 +211,28 @@ class AllocatorServer(Replica):
             for node in term.books.nodes_with_cards():
                 self._writer.touch(node)
 
-    def _bindings(self, term: LeaderSession) -> Bindings:
+    def _bindings(self, term: LeaderSession, locks: PodLocks | None) -> Bindings:
         return Bindings(
             books=term.books,
             metrics=self._metrics,
             read=self._read,
             now_ns=time.time_ns,
             touch=_leave if self._writer is None else self._writer.touch,
+            locks=locks,
         )
 
     def _extender(self, term: LeaderSession) -> Extender:
         settings = self._settings
         return Extender(term.books, read=self._rationed, weight=settings.weight, metrics=self._metrics)
 
-    def _scheduler(self, term: LeaderSession, locking: NodeLocking | None) -> SchedulerExtender:
+    def _scheduler(self, term: LeaderSession, locks: PodLocks | None) -> SchedulerExtender:
         return SchedulerExtender(
             books=term.books,
             read=self._rationed,
             create=self._api.within(BIND_SECONDS).create if self._product.binds else None,
             marker=dict((self._product.marker,)),
             metrics=self._metrics,
-            locks=None if locking is None else PodLocks(locking, self._product.registry),
+            locks=locks,
             now_ns=time.time_ns,
         )
 
@@ -268,8 +275,9 @@ class AllocatorServer(Replica):
 
     def _over_tls(self, metrics: AdmissionMetrics) -> list[Route]:
         jobs = [AdmissionPath(JOB_PATH, self._patch, "jobs")] if self._product.jobs else []
-        known = AdmissionPath(POD_PATH, self._mark, "pods"), AdmissionPath(BINDING_PATH, self._bind, "bindings")
-        return admission_routes((*known, *jobs), metrics)
+        pods = AdmissionPath(POD_PATH, self._mark, "pods")
+        bindings = AdmissionPath(BINDING_PATH, self._bind, "bindings", self._admitting)
+        return admission_routes((pods, bindings, *jobs), metrics)
 
     def _plain(self, metrics: DocumentMetrics) -> list[Route]:
         calls = (*VOLCANO, *(KUBE_SCHEDULER if self._product.kube_scheduler else ()))

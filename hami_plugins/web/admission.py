@@ -7,6 +7,7 @@ server then does what the webhook's ``failurePolicy`` says, and hands the text t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
 from typing import Final, NamedTuple
 
 from starlette.routing import Route
@@ -24,11 +25,12 @@ _BAD_REQUEST: Final = 400
 
 
 class AdmissionPath(NamedTuple):
-    """What answers at a path; ``name`` is that of the metrics."""
+    """What answers at a path; ``name`` is that of the metrics. What waits does so in ``threads``, if there are any."""
 
     path: str
     handler: Handler
     name: str
+    threads: Executor | None = None
 
 
 class AdmissionMetrics:
@@ -44,7 +46,10 @@ class AdmissionMetrics:
 def admission_routes(webhooks: Iterable[AdmissionPath], metrics: AdmissionMetrics) -> list[Route]:
     """The routes of all webhooks of a process, whose bodies have room together."""
     room = BodyBudget()
-    return [admission_route(path, handler, name=name, metrics=metrics, room=room) for path, handler, name in webhooks]
+    return [
+        admission_route(path, handler, name=name, metrics=metrics, room=room, threads=threads)
+        for path, handler, name, threads in webhooks
+    ]
 
 
 def admission_route(  # noqa: PLR0913 - what a route is made of
@@ -55,6 +60,7 @@ def admission_route(  # noqa: PLR0913 - what a route is made of
     metrics: AdmissionMetrics,
     limit: int = MAX_BODY,
     room: BodyBudget | None = None,
+    threads: Executor | None = None,
 ) -> Route:
     """The route of a webhook; the parameters are those of ``document_route``."""
 
@@ -67,7 +73,7 @@ def admission_route(  # noqa: PLR0913 - what a route is made of
         metrics.total.labels(name, _outcome(said), str(request.dry_run).lower()).inc()
         return Reply(200, encode(request.uid, said))
 
-    return document_route(path, answer, name=name, metrics=metrics.documents, limit=limit, room=room)
+    return document_route(path, answer, name=name, metrics=metrics.documents, limit=limit, room=room, threads=threads)
 
 
 def _said(handler: Handler, request: AdmissionRequest) -> Answer:

@@ -39,6 +39,26 @@ def test_pods_have_the_lock_in_the_order_in_which_they_asked(site: LockSite) -> 
     assert isinstance(step, Take)
 
 
+def test_only_a_pod_whose_lock_is_on_the_node_and_still_its_own_has_no_need_to_wait(site: LockSite) -> None:
+    assert not site.locks.holds(N1, A.uid)
+    step = site.ask(A)
+    assert isinstance(step, Take)
+    assert not site.locks.holds(N1, A.uid)
+    site.write(step)
+    assert site.decide(A) == Held()
+    assert site.locks.holds(N1, A.uid)
+    assert not site.locks.holds(N1, B.uid)
+    assert not site.locks.holds(N2, A.uid)
+    site.locks.failed(N1, A.uid, site.now)
+    assert not site.locks.holds(N1, A.uid)
+
+
+def test_a_pod_whose_lock_a_former_leader_wrote_has_to_ask_for_it_again(site: LockSite) -> None:
+    site.locks.see_pod(progress(A, None), site.now)
+    site.node(shared=a_lock(A))
+    assert not site.locks.holds(N1, A.uid)
+
+
 def test_b19_b20_every_pod_waits_whether_it_belongs_to_a_gang_or_not(site: LockSite) -> None:
     """HAMi tries once for a single pod and for 28 s for a member of a gang, which so comes first."""
     gang = [a_pod(f"gang-{number}") for number in range(3)]
