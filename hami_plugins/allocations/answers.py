@@ -69,7 +69,8 @@ class Assumption:
 
     A reservation is made while a scheduler looks; once a Binding was ``answered`` with it, it may be in effect already,
     so that only the watch, the pod's deletion or the time ends it. ``made`` and ``until`` are times as they were given,
-    ``job`` is what the scheduler calls those that it places together, empty where it says nothing of them.
+    ``job`` is what the scheduler calls those that it places together, empty where it says nothing of them. ``foreign``
+    is one that another scheduler has written on the pod and not bound yet.
     """
 
     node: NodeName
@@ -79,6 +80,12 @@ class Assumption:
     until: float
     answered: bool
     job: str
+    foreign: bool = False
+
+    @property
+    def state(self) -> str:
+        """What metrics call it."""
+        return "foreign" if self.foreign else "answered" if self.answered else "reserved"
 
 
 class AuditFindingKind(StrEnum):
@@ -109,10 +116,14 @@ class AuditFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """Sizes, for metrics. ``holders`` are bound pods that hold or ask for devices."""
+    """Sizes, for metrics. ``holders`` are bound pods that hold or ask for devices.
+
+    ``foreign`` are the pods that another scheduler has assigned and not bound yet.
+    """
 
     nodes: int
     devices: int
     holders: int
     reservations: int
     answered: int
+    foreign: int = 0

@@ -166,7 +166,7 @@ class AllocationCache(CacheState):
         for other in [each.node for each in held.values() if each.node != node and not each.answered]:
             self._end(pod.uid, other)
         made, until, before = now, now + (self.keep if answered else self.hold), held.get(node)
-        if before is not None and before.answered and not answered:
+        if before is not None and before.state == "answered" and not answered:
             # Who tries again after a Binding does not make that one last longer.
             made, until, answered = before.made, before.until, True
         record = record_with(pod, found.containers)

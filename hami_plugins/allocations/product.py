@@ -9,6 +9,7 @@ from functools import cached_property
 from hami_plugins.allocations import unread
 from hami_plugins.allocations.planner import AllocationPlanner
 from hami_plugins.engine.annotate import BIND_TIME_KEY, BOOKKEEPING, PHASE_KEY
+from hami_plugins.engine.annotate import NODE_KEY as HAMI_NODE_KEY
 from hami_plugins.engine.intake import PodInfo, Rules
 from hami_plugins.engine.mutate import is_hamis
 from hami_plugins.engine.registry import Registry
@@ -31,6 +32,11 @@ def volcano_carried(node: NodeName, intake: PodInfo, annotations: Mapping[str, s
     return next((each for each in (intake.pod.annotations, annotations) if each.get(NODE_KEY) == node), None)
 
 
+def hami_carried(node: NodeName, intake: PodInfo, _annotations: Mapping[str, str]) -> Mapping[str, str] | None:
+    """The allocation that HAMi's own scheduler wrote on the pod for this node."""
+    return intake.pod.annotations if intake.pod.annotations.get(HAMI_NODE_KEY) == node else None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Product:
     """The vendors of an allocator, and what it does.
@@ -44,8 +50,8 @@ class Product:
 
     ``schedulers`` are Volcano's.
     ``jobs`` answers the creation of a Volcano Job (``None``: no webhook for those).
-    ``carried`` are annotations of another scheduler that name an allocation on the node, which is taken if it is right;
-    it is given the pod and the Binding's annotations.
+    ``carries`` are annotations of another scheduler that name an allocation on the node, which is taken if it is right;
+    it is given the pod and the Binding's annotations. Those of HAMi's scheduler are on pods without the marker.
     """
 
     audit: str
@@ -58,7 +64,20 @@ class Product:
     binds: bool = False
     groups: bool = False
     planner: Callable[[], AllocationPlanner] = AllocationPlanner
-    carried: Callable[[NodeName, PodInfo, Mapping[str, str]], Mapping[str, str] | None] = nothing_carried
+    carries: Callable[[NodeName, PodInfo, Mapping[str, str]], Mapping[str, str] | None] = nothing_carried
+
+    def carried(self, node: NodeName, intake: PodInfo, annotations: Mapping[str, str]) -> Mapping[str, str] | None:
+        """The allocation of another scheduler that goes with a Binding."""
+        found = self.carries(node, intake, annotations)
+        return hami_carried(node, intake, annotations) if found is None and self.of_hami(intake.pod) else found
+
+    def of_hami(self, pod: Pod) -> bool:
+        """Whether HAMi's own scheduler may have allocated a pod's devices: it is in HAMi's words, and not marked."""
+        if self.marker[0] in pod.annotations:
+            return False
+        return any(
+            spec.asked_of(each.limits) for spec in self.registry if served_by_hami(spec) for each in pod.containers
+        )
 
     def vendors_for(self, scheduler: str) -> Registry:
         """The vendors whose devices a pod of this scheduler gets from the allocator."""

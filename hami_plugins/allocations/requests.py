@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from hami_plugins.engine.demand import request_of
-from hami_plugins.engine.excess import DeviceExcess, excess_of, within
+from hami_plugins.engine.excess import DeviceExcess, excess_of, needs_devices, within
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import InvalidRequestError, WireError
 from hami_plugins.model.devices import AllocatedShare, Device
 from hami_plugins.model.pods import Container, Pod, PodRecord
-from hami_plugins.model.requests import ContainerKind, DeviceRequest, Percent
+from hami_plugins.model.requests import ContainerKind, DeviceRequest
 from hami_plugins.model.units import DeviceId
 from hami_plugins.model.vendor import VendorSpec
 
@@ -46,7 +46,7 @@ class Compared(NamedTuple):
     @property
     def needs_devices(self) -> bool:
         """Whether its devices have to be known to tell."""
-        return self.asked is not None and isinstance(self.asked.memory, Percent)
+        return self.asked is not None and needs_devices(self.spec, self.asked)
 
     @property
     def cores(self) -> int:
@@ -73,14 +73,15 @@ def excess(containers: Sequence[Compared], record: PodRecord, device_of: DeviceO
     return next(filter(None, texts), "") or _of_numbers(containers, record)
 
 
-def cut(record: PodRecord, containers: Iterable[Compared]) -> PodRecord:
+def cut(record: PodRecord, containers: Iterable[Compared], *, every: bool = False) -> PodRecord:
     """The record with no amount larger than requested, of vendors whose node agents hand over no more than that.
 
-    A percentage is left as it is: it was taken of the memory that the device had then.
+    With ``every`` that is so of all vendors. A percentage is left as it is: it was taken of the memory that the device
+    had then.
     """
     kept: dict[int, list[AllocatedShare]] = {}
     for each in containers:
-        capped = each.spec.allocation.at_most_requested
+        capped = every or each.spec.allocation.at_most_requested
         shares = within(each.asked, each.shares, lambda _device: None) if capped else each.shares
         kept.setdefault(each.at, []).extend(shares)
     allocations = (

@@ -8,11 +8,13 @@ not end what runs on its cards. Times are any clock that only goes forward, in s
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
 from hami_plugins.allocations.answers import Assumption, AuditFinding, Statistics
+from hami_plugins.allocations.assigned import ForeignAssignment
 from hami_plugins.allocations.findings import AuditSnapshot, BoundPod, all_particular, wanting
 from hami_plugins.allocations.nodes import CacheNode
 from hami_plugins.allocations.quotas import Left, NamespaceQuotas, QuotaHolder
@@ -23,6 +25,7 @@ from hami_plugins.model.cluster import ClusterSnapshot, NamespaceQuota
 from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, Problem
 from hami_plugins.model.pods import FINISHED, ContainerAllocation, Pod, PodRecord
+from hami_plugins.model.requests import DeviceDemand
 from hami_plugins.model.units import NodeName, PodUid
 
 NOBODY: Final = PodUid("")
@@ -46,6 +49,7 @@ class CacheState:
         self._assumed: dict[PodUid, dict[NodeName, Assumption]] = {}
         self._gone: dict[PodUid, float] = {}
         self._quotas = NamespaceQuotas(registry, self._holding)
+        self._assigned: dict[PodUid, ForeignAssignment] = {}
 
     # What a watch shows
 
@@ -126,6 +130,36 @@ class CacheState:
             self._put(pod.node, record)
         return problems
 
+    def see_assigned(self, pod: Pod, assigned: ForeignAssignment | None, now: float) -> None:
+        """A pod without a node, and what another scheduler has assigned to it; ``None`` where that is nothing.
+
+        It holds that for ``keep`` seconds, at most what it requests: until then it may be bound. Another assignment
+        takes the place of the one before; the same one, seen again, lasts no longer.
+        """
+        if self._assigned.get(pod.uid) == assigned:
+            return
+        self._end_foreign(pod.uid)
+        self._assigned.pop(pod.uid, None)
+        if assigned is None:
+            return
+        self._assigned[pod.uid] = assigned
+        if assigned.node in self._assumed.get(pod.uid, ()):
+            return
+        record, _ = self._records.record(replace(pod, node=assigned.node))
+        if self._larger(pod, assigned.node, record)[0]:
+            record = cut(record, compared(pod, record, self._registry), every=True)
+        made = Assumption(
+            node=assigned.node,
+            record=record,
+            devices=DeviceDemand(()),
+            made=now,
+            until=now + self.keep,
+            answered=True,
+            job="",
+            foreign=True,
+        )
+        self._assume(made)
+
     def forget_pod(self, uid: PodUid, now: float) -> None:
         """The pod is gone, and with it all that it held. For a while it is remembered, so that it gets nothing new."""
         self._drop(uid)
@@ -147,7 +181,7 @@ class CacheState:
     def overdue(self, now: float, *, after: float) -> tuple[Assumption, ...]:
         """What Bindings were answered with ``after`` seconds ago or earlier, and no watch has shown since."""
         assumed = (each for held in self._assumed.values() for each in held.values())
-        return tuple(each for each in assumed if each.answered and each.made + after <= now)
+        return tuple(each for each in assumed if each.state == "answered" and each.made + after <= now)
 
     def fail(self, assumption: Assumption) -> bool:
         """A Binding is known to have failed: what it was answered with ends, unless it was answered again since."""
@@ -221,13 +255,14 @@ class CacheState:
         """Sizes, for metrics."""
         assumed = [each for held in self._assumed.values() for each in held.values()]
         known = [node.entry() for node in self._nodes.values()]
-        answered = sum(each.answered for each in assumed)
+        states = Counter(each.state for each in assumed)
         return Statistics(
             nodes=sum(entry is not None for entry in known),
             devices=sum(len(entry.ids) for entry in known if entry is not None),
             holders=len(self._bound),
-            reservations=len(assumed) - answered,
-            answered=answered,
+            reservations=states["reserved"],
+            answered=states["answered"],
+            foreign=states["foreign"],
         )
 
     def _assume(self, assumption: Assumption) -> None:
@@ -241,6 +276,11 @@ class CacheState:
         if not held:
             del self._assumed[uid]
         self._take(name, uid)
+
+    def _end_foreign(self, uid: PodUid) -> None:
+        for each in self.assumptions(uid):
+            if each.foreign:
+                self._end(uid, each.node)
 
     def _first(self, uid: PodUid, name: NodeName, fault: str) -> PodRecord | None:
         """What the pod has held since the watch showed it on the node; ``None`` for one that had no devices there.
@@ -265,13 +305,14 @@ class CacheState:
     def _allowed(self, pod: Pod, node: NodeName, record: PodRecord) -> PodRecord:
         """What a pod holds that comes bound with more than it requests: what its Binding was answered with."""
         answered = self._assumed.get(pod.uid, {}).get(node)
-        if answered is not None and answered.answered:
+        if answered is not None and answered.state == "answered":
             return replace(record, allocations=answered.record.allocations, unlocated=())
         return cut(record, compared(pod, record, self._registry))
 
     def _drop(self, uid: PodUid, but: NodeName | None = None) -> None:
         """The pod is neither bound nor assumed anywhere; what it holds on one node can be left there for now."""
         bound = self._bound.pop(uid, None)
+        self._assigned.pop(uid, None)
         for name in {*self._assumed.pop(uid, ()), *(() if bound is None else (bound.node,))}:
             if name != but:
                 self._take(name, uid)

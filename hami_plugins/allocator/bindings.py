@@ -20,6 +20,7 @@ from hami_plugins.allocator.memory import LogOnce
 from hami_plugins.allocator.metrics import AllocatorMetrics
 from hami_plugins.allocator.pod_locks import PodLocks
 from hami_plugins.allocator.reader import ReadPod
+from hami_plugins.engine.annotate import NODE_KEY
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.errors import KubeError, WireError
 from hami_plugins.model.units import NodeName
@@ -88,7 +89,16 @@ class Bindings:
             return self._read_now(binding)
         if seen.fault:
             return self._refused(binding, seen.fault, DeclineCode.REQUEST)
+        if seen.intake is not None and self._is_late(binding, seen.intake):
+            return self._read_now(binding)
         return seen.intake or self._without_cards(binding)
+
+    def _is_late(self, binding: BindingRequest, intake: PodInfo) -> bool:
+        """Whether HAMi's scheduler may have written an allocation that the watch has not shown yet.
+
+        It writes on the pod just before it binds the pod.
+        """
+        return self.books.product.of_hami(intake.pod) and intake.pod.annotations.get(NODE_KEY) != binding.node
 
     def _read_now(self, binding: BindingRequest) -> PodInfo | Answer:
         """The same for a pod that the watch has not shown yet."""

@@ -167,7 +167,7 @@ class LockedAllocationCache(WatchedAllocationCache):
     def answered(self, uid: PodUid) -> bool:
         """Whether a Binding of the pod was answered that may be in effect, or come into effect still."""
         with self._lock:
-            return any(each.answered for each in self._cache.assumptions(uid))
+            return any(each.state == "answered" for each in self._cache.assumptions(uid))
 
     def undo(self, uid: PodUid, node: NodeName) -> bool:
         """A Binding was refused: what it was answered with is free again."""

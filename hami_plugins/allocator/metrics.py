@@ -128,6 +128,7 @@ def _sized(prefix: str, sizes: AllocatorSizes) -> Iterator[Metric]:
     )
     family.add_metric(("reserved",), found.reservations)
     family.add_metric(("answered",), found.answered)
+    family.add_metric(("foreign",), found.foreign)
     yield family
 
 

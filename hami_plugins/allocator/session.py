@@ -200,8 +200,8 @@ class LeaderSession:
 
     def _expire(self) -> None:
         for ended in self.books.expire(self._pods.told_until):
-            self._metrics.expired("answered" if ended.answered else "reserved")
-            _log.info("assumption_expired", pod=ended.record.full_name, node=ended.node, answered=ended.answered)
+            self._metrics.expired(ended.state)
+            _log.info("assumption_expired", pod=ended.record.full_name, node=ended.node, state=ended.state)
         for overdue in self.books.overdue(self._look_after)[:LOOKS]:
             if self._failed(overdue) and self.books.fail(overdue):
                 self._metrics.expired("failed")

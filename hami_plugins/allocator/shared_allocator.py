@@ -44,7 +44,7 @@ def product_of(
         binds=settings.scheduler.binds,
         groups=True,
         planner=AllocationPlanner if extension is None else extension.planner,
-        carried=volcano_carried if mode is AllocatorMode.WEBHOOK else nothing_carried,
+        carries=volcano_carried if mode is AllocatorMode.WEBHOOK else nothing_carried,
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import structlog
 
 from hami_plugins.allocations import writers
+from hami_plugins.allocations.assigned import foreign_assignment
 from hami_plugins.allocations.cache import HOLD, AllocationCache
 from hami_plugins.allocations.product import Product
 from hami_plugins.allocator.refusal_texts import RefusalTexts
@@ -165,8 +166,10 @@ class WatchedAllocationCache:
             return self._unread(raw, uid, str(error))
         if pod.node is None and pod.phase not in FINISHED:
             intake = take_in(pod, self._registry, self.product.rules, admitted=True)
+            assigned = foreign_assignment(pod, self._registry, marker=self.product.marker[0])
             with self._lock:
                 self._cache.see_pod(pod, self._clock())
+                self._cache.see_assigned(pod, assigned, self._clock())
                 self._planner.pod_seen(pod, intake)
             return WatchedPod(uid, intake)
         edited = writers.written_later(raw, self.product.held)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from hami_plugins.engine.inventory import asks_for_a_card
 from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.segments import asks_for_a_card
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.devices import AllocatedShare, CoreMask, Instance
 from hami_plugins.model.dialect import Dialect

@@ -4,7 +4,9 @@ A scheduler allocates the requested amounts. These are larger by its own rules, 
 
 * memory that the container does not name is the whole device, and a percentage is taken of the device's memory;
 * a MIG slot may be larger than the memory that is allocated in it (Volcano takes the smallest free slot of the group);
-* cores of AWS Neuron beyond one device are whole devices.
+* cores of AWS Neuron beyond one device are whole devices;
+* a partition of HAMi's (MIG) is booked with its own amounts, which are rounded up (HAMi 2.10.0 ``nvidia/device.go``);
+* some vendors book amounts by rules of their own, in units of the device (``FittingRules``).
 
 An allocation of less is not compared, except that 0 % of cores means no limit.
 """
@@ -15,8 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from hami_plugins.model.devices import AllocatedShare, CoreMask, Device
-from hami_plugins.model.requests import Absolute, DeviceRequest, MemoryDemand
+from hami_plugins.model.devices import AllocatedShare, CoreMask, Device, Instance
+from hami_plugins.model.requests import Absolute, DeviceRequest, MemoryDemand, Percent
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
 from hami_plugins.model.vendor import VendorSpec
 
@@ -57,12 +59,18 @@ def excess_of(
     if len(shares) > asked.count:
         return DeviceExcess(names.count, len(shares), asked.count)
     for share in shares:
-        most = _memory_on(asked.memory, device_of(share.device))
-        if most is not None and share.memory > most:
-            return DeviceExcess(names.memory, share.memory, most, share.device)
-        if share.cores > asked.cores or (asked.cores and not share.cores):
-            return DeviceExcess(names.cores, share.cores, asked.cores, share.device)
+        memory, cores = _most(spec, asked, share, device_of(share.device))
+        if memory is not None and share.memory > memory:
+            return DeviceExcess(names.memory, share.memory, memory, share.device)
+        if cores is not None and (share.cores > cores or (cores and not share.cores)):
+            return DeviceExcess(names.cores, share.cores, cores, share.device)
     return None
+
+
+def needs_devices(spec: VendorSpec, asked: DeviceRequest) -> bool:
+    """Whether the devices have to be known to compare an allocation with the request."""
+    fitting = spec.fitting
+    return isinstance(asked.memory, Percent) or fitting.memory_of is not None or fitting.cores_of is not None
 
 
 def within(
@@ -78,6 +86,24 @@ def _cut(asked: DeviceRequest, share: AllocatedShare, device_of: Callable[[Devic
     cores = min(share.cores, asked.cores) or asked.cores
     unchanged = (memory, cores) == (share.memory, share.cores)
     return share if unchanged else replace(share, memory=MiB(memory), cores=CoreShare(cores))
+
+
+def _most(
+    spec: VendorSpec, asked: DeviceRequest, share: AllocatedShare, device: Device | None
+) -> tuple[MiB | None, CoreShare | None]:
+    """The most memory and cores that the request may take of one device; ``None`` for what is not compared."""
+    fitting = spec.fitting
+    if isinstance(share.mark, Instance) and not share.mark.group:
+        return None, None
+    if device is None and (fitting.memory_of is not None or fitting.cores_of is not None):
+        return None, None
+    memory, cores = _memory_on(asked.memory, device), asked.cores
+    if fitting.memory_of is not None and device is not None:
+        memory = fitting.memory_of(device, asked)
+    if fitting.cores_of is not None and device is not None:
+        cores = fitting.cores_of(device, asked)
+    uncounted = not spec.resources.cores or (fitting.takes_no_cores is not None and fitting.takes_no_cores(asked))
+    return memory, None if uncounted else cores
 
 
 def _memory_on(asked: MemoryDemand, device: Device | None) -> MiB | None:

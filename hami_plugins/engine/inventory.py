@@ -6,13 +6,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.segments import aligned, salvaged, shares_of
 from hami_plugins.engine.usage import usage_of
 from hami_plugins.errors import WireError
 from hami_plugins.model.devices import AllocatedShare, CoreMask, Device, GroupMember
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.inventory import NO_DEVICES, NodeObject
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, NodeShape, NodeState, Problem
-from hami_plugins.model.pods import Container, ContainerAllocation, Pod, PodRecord, Unlocated
+from hami_plugins.model.pods import ContainerAllocation, Pod, PodRecord, Unlocated
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
@@ -164,6 +165,10 @@ def _located(record: PodRecord, entry: NodeEntry) -> PodRecord:
 def _found(each: Unlocated, entry: NodeEntry) -> Iterator[AllocatedShare]:
     """The cores of each numbered device; every device, whole, where there are no numbers or one that no device has."""
     devices = entry.state.shape.devices
+    if each.whole:
+        device = entry.device(each.share.device)
+        yield each.share if device is None else replace(each.share, memory=device.memory, cores=device.cores)
+        return
     if each.device_index is not None:
         yield _numbered(each, each.device_index, entry)
         return
@@ -213,9 +218,10 @@ class RecordReader:
         self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def record(self, pod: Pod) -> tuple[PodRecord, tuple[Problem, ...]]:
-        """What a pod on a node holds. An unreadable list is a problem and holds nothing; other lists still count.
+        """What a pod on a node holds. An unreadable list is a problem, and holds what can be read of it (``salvaged``).
 
-        Where the list is fine and what goes with it is not, the amounts count and partitions are unknown.
+        Other lists still count. Where the list is fine and what goes with it is not, the amounts count and partitions
+        are unknown.
         """
         merged: list[list[AllocatedShare]] = [[] for _ in pod.containers]
         problems: list[Problem] = []
@@ -236,6 +242,8 @@ class RecordReader:
                     allocated = self._recalled(spec, pod, allocated)
             except WireError as error:
                 problems.append(Problem(f"pod {pod.full_name}", str(error)))
+                allocated, wholes = salvaged(spec, pod, text)
+                unlocated.extend(wholes)
             for at, allocation in enumerate(allocated):
                 merged[at].extend(allocation.shares)
         unlocated.extend(self._elsewhere(pod, merged, problems))
@@ -288,7 +296,7 @@ class RecordReader:
 
     def _listed(self, spec: VendorSpec, pod: Pod, key: str, text: str) -> tuple[ContainerAllocation, ...]:
         decode = volcano.decode_assignment if spec.dialect is Dialect.VOLCANO else pod_devices.decode
-        segments = [_shares(spec, segment) for segment in decode(key, text)]
+        segments = [shares_of(spec, segment) for segment in decode(key, text)]
         return tuple(
             ContainerAllocation(container.kind, tuple(shares))
             for container, shares in zip(pod.containers, aligned(segments, spec, pod.containers), strict=True)
@@ -303,18 +311,6 @@ class RecordReader:
         return _of_group(allocations, group) if group else allocations
 
 
-def asks_for_a_card(spec: VendorSpec, container: Container) -> bool:
-    """Whether Volcano writes a list of cards for a container: cores or a percentage alone ask for none."""
-    return any(container.amount(name) is not None for name in (spec.resources.count, spec.resources.memory))
-
-
-def _shares(spec: VendorSpec, assigned: Iterable[AssignedDevice]) -> tuple[AllocatedShare, ...]:
-    return tuple(
-        AllocatedShare(device=found.device, vendor=spec.name, word=found.word, memory=found.memory, cores=found.cores)
-        for found in assigned
-    )
-
-
 def _with_named(
     spec: VendorSpec, pod: Pod, allocations: tuple[ContainerAllocation, ...]
 ) -> tuple[ContainerAllocation, ...]:
@@ -323,7 +319,7 @@ def _with_named(
     if not named:
         return allocations
     return tuple(
-        ContainerAllocation(allocation.kind, (*allocation.shares, *_shares(spec, named.get(container.name, ()))))
+        ContainerAllocation(allocation.kind, (*allocation.shares, *shares_of(spec, named.get(container.name, ()))))
         for container, allocation in zip(pod.containers, allocations, strict=True)
     )
 
@@ -349,41 +345,6 @@ def _of_group(allocations: tuple[ContainerAllocation, ...], group: str) -> tuple
         )
         for allocation in allocations
     )
-
-
-def aligned(
-    segments: Sequence[Sequence[AllocatedShare]], spec: VendorSpec, containers: Sequence[Container]
-) -> Sequence[Sequence[AllocatedShare]]:
-    """One segment per container. Volcano writes segments only for containers with devices; HAMi 2.10 forgets those of
-    idle containers when the card model is not spelled like the vendor (HAMi 2.10.0 ``pkg/scheduler/score.go``)."""
-    filled = list(segments)
-    while len(filled) > len(containers) and not filled[-1]:
-        filled.pop()
-    if len(filled) > len(containers):
-        raise WireError(
-            spec.keys.allocated,
-            f"{len(filled)} containers",
-            f"names {len(filled)} containers, the pod has {len(containers)}",
-        )
-    if len(filled) == len(containers):
-        return filled
-    asking = [at for at, container in enumerate(containers) if _asks(spec, container)]
-    if spec.dialect is Dialect.VOLCANO:
-        # Volcano itself passes over init containers; what a running container holds must not end with one of them.
-        running = [at for at in asking if containers[at].kind is ContainerKind.APP]
-        asking = running if sum(map(bool, filled)) <= len(running) else asking
-    spoken = [segment for segment in filled if segment]
-    result: list[Sequence[AllocatedShare]] = [() for _ in containers]
-    places = asking if len(asking) >= len(spoken) else range(len(containers))
-    for at, segment in zip(places, spoken if places is asking else filled, strict=False):
-        result[at] = segment
-    return result
-
-
-def _asks(spec: VendorSpec, container: Container) -> bool:
-    if spec.dialect is Dialect.VOLCANO:
-        return asks_for_a_card(spec, container)
-    return spec.asked_of(container.limits) or spec.asked_of(container.requests)
 
 
 def _links(devices: int, parts: Sequence[tuple[int, tuple[tuple[int, ...], ...]]]) -> tuple[tuple[int, ...], ...]:

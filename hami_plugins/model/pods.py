@@ -164,7 +164,7 @@ class Unlocated(NamedTuple):
     ``numbers`` are cores, counted over all devices of the vendor on the node; without any the pod may use every device
     there. ``container`` is the place of the holder among the pod's containers, ``share`` what it holds of one device.
     Where there is a ``device_index``, it is the device of that index alone, and ``percent`` of its memory where that is
-    not 0.
+    not 0. With ``whole`` it is all of the device that the share names, because the amounts cannot be read.
     """
 
     container: int
@@ -172,11 +172,12 @@ class Unlocated(NamedTuple):
     numbers: tuple[int, ...] = ()
     device_index: int | None = None
     percent: int = 0
+    whole: bool = False
 
     @property
     def is_particular(self) -> bool:
         """Whether it is known which devices of the node these are."""
-        return bool(self.numbers) or self.device_index is not None
+        return bool(self.numbers) or self.device_index is not None or self.whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -43,6 +43,15 @@ def decode(key: str, text: str) -> AssignedContainers:
     return tuple(containers)
 
 
+def salvaged(text: str) -> tuple[tuple[AssignedDevice | DeviceId, ...], ...]:
+    """What a text that ``decode`` refuses still says: the same, with the bare id where the rest of a record is wrong.
+
+    A record without an id says nothing.
+    """
+    pieces = text.removesuffix(";").split(";")
+    return tuple(tuple(filter(None, map(_salvaged, piece.split(":")))) for piece in pieces)
+
+
 def encode(containers: Iterable[Iterable[AssignedDevice]]) -> str:
     """The text that HAMi writes; one ``;`` per container, so no containers give an empty text."""
     return "".join(f"{''.join(record(device) for device in container)};" for container in containers)
@@ -68,6 +77,16 @@ def records(text: str) -> Iterable[AssignedDevice]:
 
 def _container(piece: str) -> tuple[AssignedDevice, ...]:
     return tuple(records(piece)) if piece else ()
+
+
+def _salvaged(part: str) -> AssignedDevice | DeviceId | None:
+    device = part.partition(",")[0].strip()
+    if "," not in part or not device:
+        return None
+    try:
+        return _device(part)
+    except ValueError:
+        return DeviceId(device)
 
 
 def _device(part: str) -> AssignedDevice:

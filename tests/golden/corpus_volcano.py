@@ -10,9 +10,10 @@ import yaml
 from hami_plugins.engine.annotate import annotations_of
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import Rules, take_in
-from hami_plugins.engine.inventory import NodeBuilder, RecordReader, asks_for_a_card, with_pods
+from hami_plugins.engine.inventory import NodeBuilder, RecordReader, with_pods
 from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.segments import asks_for_a_card
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.pods import Pod

@@ -10,10 +10,10 @@ import pytest
 from hami_plugins.engine.checks import wanted_model
 from hami_plugins.engine.demand import demand_of
 from hami_plugins.engine.intake import Rules
-from hami_plugins.engine.inventory import asks_for_a_card
 from hami_plugins.engine.order import arranged
 from hami_plugins.engine.policies import PolicyDefaults, volcano_policy
 from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.segments import asks_for_a_card
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.devices import IDLE, Device, DeviceUsage
 from hami_plugins.model.nodes import NodeShape

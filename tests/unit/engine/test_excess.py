@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from hami_plugins.engine.excess import DeviceExcess, excess_of, within
-from hami_plugins.model.devices import AllocatedShare, CoreMask, Device, Mark
-from hami_plugins.model.requests import Absolute, DeviceRequest, MemoryDemand, Percent
+from hami_plugins.engine.demand import request_of
+from hami_plugins.engine.excess import DeviceExcess, excess_of, needs_devices, within
+from hami_plugins.model.devices import AllocatedShare, CoreMask, Device, Instance, Mark, SlicePlacement
+from hami_plugins.model.pods import Container
+from hami_plugins.model.requests import Absolute, ContainerKind, DeviceRequest, MemoryDemand, Percent
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
+from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.vendors import amd, biren, kunlun, nvidia
 from hami_plugins.vendors.awsneuron import SPEC as NEURON
 from hami_plugins.vendors.volcano import SPEC
+from hami_plugins.wire import objects, quantity
+from tests import raw_objects
 
 COUNT, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
 
@@ -133,3 +139,47 @@ def test_an_allocation_is_cut_to_the_request(
     request_: DeviceRequest | None, shares: list[AllocatedShare], expected: list[AllocatedShare]
 ) -> None:
     assert within(request_, shares, device_of) == tuple(expected)
+
+
+def found_of(
+    spec: VendorSpec, memory: int, cores: int, mark: Mark | None = None, /, **limits: int
+) -> DeviceExcess | None:
+    """What is larger of an allocation on a device of 40,960 MiB and 50 cores than these limits (``count=1``)."""
+    names = {getattr(spec.resources, kind): quantity.parse(amount, key=kind) for kind, amount in limits.items()}
+    container = Container(name="c", kind=ContainerKind.APP, limits=names, requests=names)
+    request = request_of(spec, container, objects.pod(raw_objects.pod("p", raw_objects.container())))
+    held = AllocatedShare(
+        device=DeviceId("d"), vendor=spec.name, word="w", memory=MiB(memory), cores=CoreShare(cores), mark=mark
+    )
+    known = Device(vendor=spec.name, model="A", slots=10, memory=MiB(40_960), cores=CoreShare(50), index=0)
+    return excess_of(spec, request, [held], lambda name: known if name == "d" else None)
+
+
+def test_cores_in_units_of_the_device_are_compared_in_these() -> None:
+    assert found_of(amd.SPEC, 1000, 26, count=1, memory=1000, cores=50) == ("amd.com/gpucores", 26, 25, "d")
+    assert found_of(amd.SPEC, 1000, 25, count=1, memory=1000, cores=50) is None
+
+
+def test_cores_that_the_vendor_has_no_resource_for_are_not_compared() -> None:
+    assert found_of(kunlun.SPEC, 40_960, 100, count=1) is None
+    assert found_of(kunlun.SPEC, 40_961, 100, count=1) is not None
+
+
+def test_memory_that_the_vendor_books_by_a_rule_of_its_own_is_compared_by_that() -> None:
+    assert found_of(biren.SPEC, 0, 100, count=1) is None
+    assert found_of(biren.SPEC, 1, 100, count=1) == ("", 1, 0, "d")
+
+
+def test_a_mig_instance_has_amounts_of_its_own() -> None:
+    instance = Instance("1g.6gb", SlicePlacement(0, 1))
+    assert found_of(nvidia.SPEC, 5_952, 25, instance, count=1, memory=5_898) is None
+    assert found_of(nvidia.SPEC, 5_952, 0, count=1, memory=5_898) == ("nvidia.com/gpumem", 5_952, 5_898, "d")
+
+
+def test_amounts_in_units_of_a_device_that_is_unknown_are_not_compared() -> None:
+    request = DeviceRequest(vendor=amd.SPEC.name, count=1, memory=Absolute(MiB(1)), cores=CoreShare(50))
+    held = AllocatedShare(
+        device=DeviceId("d"), vendor=amd.SPEC.name, word="w", memory=MiB(9), cores=CoreShare(9), mark=None
+    )
+    assert excess_of(amd.SPEC, request, [held], lambda _name: None) is None
+    assert needs_devices(amd.SPEC, request)

@@ -32,5 +32,5 @@ def product_of(
         rules=rules,
         marker=(MARKER_KEY, mode.value),
         schedulers=schedulers,
-        carried=volcano_carried if mode is AllocatorMode.WEBHOOK else nothing_carried,
+        carries=volcano_carried if mode is AllocatorMode.WEBHOOK else nothing_carried,
     )
