@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from hami_plugins.kube.client import connect_to
+from tests.integration.allocator.hami_pods import ALLOCATED, a_node, a_pod, bind, call, hami, notes_of
 from tests.integration.allocator.hami_scheduler import HamiScheduler
 from tests.integration.allocator.sites import MARK, Site
-from tests.integration.allocator.test_hami_pods import ALLOCATED, a_node, a_pod, bind, call, hami, notes_of
 from tests.integration.volcano_vgpu.allocation.servers import Client
 from tests.waiting import wait_for
 

@@ -21,7 +21,7 @@ from tests.integration.volcano_vgpu.allocation.servers import Client
 EACH = 4
 """Nodes of each vendor."""
 
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "vendors": [spec.name for spec in shipped() if spec.dialect is Dialect.HAMI],
     "neuron": {"allocator": "hami"},
 }
@@ -118,7 +118,7 @@ def test_a_new_pod_finds_room_where_hami_finds_it(started: Started, vendor: str)
     _, client, _ = started
     for case in CASES[vendor]:
         ours = corpus.answer(case, shipped())
-        body = {"Pod": case["pod"], "NodeNames": [case["node"]["metadata"]["name"]]}
+        body = {"Pod": case["mutated"] or case["pod"], "NodeNames": [case["node"]["metadata"]["name"]]}
         status, text = client.post(client.plain(f"{SCHEDULER_PATH}/filter"), json.dumps(body).encode())
         assert status == 200
         found = json.loads(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -40,9 +41,9 @@ def a_node(name: str) -> Raw:
     return {"kind": "Node", "metadata": metadata, "status": {}}
 
 
-def a_pod(name: str = "p", memory: int = 30_000, **annotations: str) -> Raw:
+def a_pod(name: str = "p", memory: int = 30_000, annotations: Mapping[str, str] | None = None) -> Raw:
     asks = raw_objects.container(limits={"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory)})
-    metadata = {"namespace": "team", "uid": f"uid-{name}", "annotations": dict(annotations)}
+    metadata = {"namespace": "team", "uid": f"uid-{name}", "annotations": dict(annotations or {})}
     return raw_objects.pod(name, asks, metadata=metadata, phase="Pending", schedulerName="hami-scheduler")
 
 
@@ -163,11 +164,11 @@ def test_it_is_never_overdue_and_no_reason_to_cut_what_comes_bound(cache: Alloca
     "raw",
     [
         a_pod(),
-        assigned(a_pod(**{MARK: "extender"})),
+        assigned(a_pod(annotations={MARK: "extender"})),
         assigned(a_pod(), node=""),
-        a_pod(**{"hami.io/vgpu-node": "n1", "hami.io/vgpu-time": "1"}),
-        a_pod(**{"hami.io/vgpu-node": "n1", "hami.io/vgpu-devices-allocated": ""}),
-        a_pod(**{"hami.io/vgpu-node": "n1", "volcano.sh/vgpu-ids-new": "GPU-n1,NVIDIA,1,0:"}),
+        a_pod(annotations={"hami.io/vgpu-node": "n1", "hami.io/vgpu-time": "1"}),
+        a_pod(annotations={"hami.io/vgpu-node": "n1", "hami.io/vgpu-devices-allocated": ""}),
+        a_pod(annotations={"hami.io/vgpu-node": "n1", "volcano.sh/vgpu-ids-new": "GPU-n1,NVIDIA,1,0:"}),
     ],
     ids=["nothing", "marked", "no node", "no devices", "empty list", "another dialect"],
 )
