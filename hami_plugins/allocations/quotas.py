@@ -98,6 +98,11 @@ class NamespaceQuotas:
         self._limits: dict[str, NamespaceQuota] = {}
         self._usage: dict[str, NamespaceUsage] = {}
 
+    @property
+    def limits(self) -> Mapping[str, NamespaceQuota]:
+        """The limits of each namespace that has some."""
+        return dict(self._limits)
+
     def see(self, uid: str, found: NamespaceQuota, holders: Iterable[tuple[str, QuotaHolder]]) -> bool:
         """A quota as it is now; whether that is new. ``holders`` are all that hold devices, with their namespaces."""
         devices = found.of_devices()

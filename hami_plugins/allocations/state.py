@@ -227,8 +227,8 @@ class CacheState:
         return (*self._assumed.get(uid, ()), *(() if bound is None else (bound.node,)))
 
     def snapshot(self) -> ClusterSnapshot:
-        """All nodes, with devices and who holds them, and nothing else of the cluster."""
-        return ClusterSnapshot(nodes=tuple(self.entries()))
+        """All nodes, with devices and who holds them, the quotas, and nothing else of the cluster."""
+        return ClusterSnapshot(nodes=tuple(self.entries()), quotas=self._quotas.limits)
 
     def entries(self) -> Iterator[NodeEntry]:
         """All nodes that are known, in no order."""

@@ -90,7 +90,7 @@ def cleaned(  # noqa: PLR0913 - the options of the command
     *,
     nodes: bool,
     dry_run: bool,
-    marks: Sequence[str] = (allocator_mark.KEY,),
+    marks: Sequence[str] = allocator_mark.KEYS,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[str]:
     """Removes it all, and yields the name of each thing once it is gone; on a dry run, of what would be removed.

@@ -8,7 +8,7 @@ according to the API server, and with what it asks for there.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -25,7 +25,7 @@ from hami_plugins.allocator.reader import ReadPod
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.errors import KubeError, WireError
 from hami_plugins.kube import paths
-from hami_plugins.model.units import PodUid
+from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.wire import lenient, scheduler_extender
 from hami_plugins.wire.scheduler_extender import ToBind, Unfit
 
@@ -38,12 +38,17 @@ _CONFLICT: Final = 409
 _log = structlog.get_logger(__name__)
 
 
+def _not_noted(_intake: PodInfo, _nodes: Sequence[NodeName], _refused: Mapping[NodeName, Unfit]) -> None:
+    """Nobody follows what is asked."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerExtender:
     """``read`` is asked for a pod that the watch has not shown yet, ``create`` posts a Binding (``KubeError``).
 
     Without ``create`` no pod is bound. ``locks`` are those that HAMi's device plugins wait for. ``marker`` is the
-    annotation that sends a Binding to the webhook; ``now_ns`` gives Unix nanoseconds.
+    annotation that sends a Binding to the webhook; ``now_ns`` gives Unix nanoseconds. ``asked`` is told of each pod of
+    which a scheduler asks, with the nodes and those of them that refuse; calls with whole nodes may be simulations.
     """
 
     books: LockedAllocationCache
@@ -52,6 +57,7 @@ class SchedulerExtender:
     marker: Mapping[str, str]
     metrics: AllocatorMetrics
     locks: PodLocks | None = None
+    asked: Callable[[PodInfo, Sequence[NodeName], Mapping[NodeName, Unfit]], object] = _not_noted
     now_ns: Callable[[], int]
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
     _on_their_way: set[PodUid] = field(default_factory=set, init=False, repr=False)
@@ -70,8 +76,15 @@ class SchedulerExtender:
         else:
             wants = intake.demand.devices.wants_devices
             refused = self.books.refusals(call.names, intake, call.given) if wants else {}
+            if wants and call.objects is None and self._known(intake):
+                self.asked(intake, call.names, refused)
         self.metrics.answered("filter", "refused" if len(refused) == len(call.names) else "fits")
         return scheduler_extender.filter_reply(call, refused)
+
+    def _known(self, intake: PodInfo) -> bool:
+        """Whether the API server has the pod: anybody may ask about pods that there are not."""
+        seen = self.books.seen(intake.pod.namespace, intake.pod.name)
+        return seen is not None and seen.uid == intake.pod.uid
 
     def prioritize(self, body: bytes) -> bytes:
         """How well a pod would fit on each of some nodes."""

@@ -181,6 +181,35 @@ class LockedAllocationCache(WatchedAllocationCache):
             sheet = self._cache.sheet()
         return sheet.findings()
 
+    @property
+    def freed(self) -> int:
+        """Changes with another value after each change by which more may be had."""
+        return self._cache.freed
+
+    def waiting(self) -> tuple[PodInfo, ...]:
+        """The marked pods that wait for kube-scheduler to place them, and hold nothing yet."""
+        marker, volcano = self.product.marker[0], self.product.schedulers
+        with self._lock:
+            known = [each.intake for each in self._pods.values() if each.intake is not None]
+            held = {
+                each.pod.uid for each in known if any(held.answered for held in self._cache.assumptions(each.pod.uid))
+            }
+        return tuple(
+            each
+            for each in known
+            if marker in each.pod.annotations
+            and each.pod.scheduler not in volcano
+            and each.demand.devices.wants_devices
+            and not each.pod.gated
+            and each.pod.uid not in held
+            and not self.blocking_reason(each)
+        )
+
+    def allows(self, node: NodeName, intake: PodInfo) -> bool:
+        """Whether nothing but devices is in the pod's way on a node."""
+        with self._lock:
+            return not self._planner.objection(node, intake, self._cache)
+
     def snapshot(self) -> ClusterSnapshot:
         """All nodes, with devices and who holds them; see ``AllocationCache``."""
         with self._lock:

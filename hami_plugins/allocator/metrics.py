@@ -66,6 +66,19 @@ class AllocatorMetrics:
         self.metrics.collected(lambda: _collected(self._prefix, sizes()))
 
 
+class RequeueMetrics:
+    """The metrics of pods that their scheduler is made to try again."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._requeues = metrics.counter(
+            "requeues_total", "Waiting pods written so that kube-scheduler tries them again, by outcome", ("outcome",)
+        )
+
+    def requeued(self, outcome: str) -> None:
+        """A pod was written, or could not be."""
+        self._requeues.labels(outcome).inc()
+
+
 class NodeLockMetrics:
     """The metrics of the locks that pods need on their nodes."""
 

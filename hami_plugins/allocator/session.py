@@ -20,6 +20,7 @@ from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.metrics import AllocatorMetrics
 from hami_plugins.allocator.node_locking import NodeLocking
 from hami_plugins.allocator.reader import ReadPod
+from hami_plugins.allocator.requeuer import Requeuer
 from hami_plugins.allocator.settings import REQUEST_SECONDS, AllocatorSettings
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
@@ -58,6 +59,8 @@ class LeaderSession:
     ``filling`` is entered while the lists are taken in, ``on_filled`` called when that is done. ``read`` is asked for
     pods of which nothing was heard after their Bindings. ``locking`` follows nodes and pods as well.
 
+    ``requeuer`` makes what has waiting pods tried again.
+
     ResourceQuotas are followed where HAMi's devices are allocated: HAMi holds pods to them.
     """
 
@@ -70,6 +73,7 @@ class LeaderSession:
         metrics: AllocatorMetrics,
         read: ReadPod,
         locking: NodeLocking | None = None,
+        requeuer: Callable[[LockedAllocationCache], Requeuer] | None = None,
         filling: Filling = nullcontext,
         on_filled: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
@@ -83,6 +87,7 @@ class LeaderSession:
         self._filling = filling
         self._on_filled = on_filled
         self._locking = locking
+        self.requeuer = None if requeuer is None else requeuer(self.books)
         self._stop = threading.Event()
         nodes, pods = Selection(paths.NODES, "Node"), Selection(paths.PODS, "Pod")
         usual = ReflectorOptions(backoff=Backoff(most=LONGEST_PAUSE), unhealthy_after=UNHEALTHY_SECONDS, clock=clock)
@@ -96,9 +101,8 @@ class LeaderSession:
             Reflector(api, groups, on_change=changed, name="allocator-groups", **rare) if product.groups else None
         )
         quotas = Selection(paths.RESOURCE_QUOTAS, "ResourceQuota")
-        quota_changed = self.books.quota_changed
         self._quotas = (
-            Reflector(api, quotas, on_change=quota_changed, name="allocator-quotas", **usual)
+            Reflector(api, quotas, on_change=self._quota_changed, name="allocator-quotas", **usual)
             if product.takes_over
             else None
         )
@@ -142,11 +146,22 @@ class LeaderSession:
         self.books.node_changed(change)
         if self._locking is not None:
             self._locking.node_changed(change)
+        self._look()
 
     def _pod_changed(self, change: ObjectChange) -> None:
         self.books.pod_changed(change)
         if self._locking is not None:
             self._locking.pod_changed(change)
+        self._look()
+
+    def _quota_changed(self, change: ObjectChange) -> None:
+        self.books.quota_changed(change)
+        self._look()
+
+    def _look(self) -> None:
+        """Tells who waits for devices, if more may be had."""
+        if self.requeuer is not None:
+            self.requeuer.look()
 
     def start(self) -> None:
         """Begins to fill the cache."""
@@ -155,8 +170,9 @@ class LeaderSession:
     def stop(self, timeout: float = 10.0) -> None:
         """Ends; the threads may live on for a moment after ``timeout`` seconds. May be called twice."""
         self._stop.set()
-        if self._locking is not None:
-            self._locking.stop(timeout)
+        for worker in (self._locking, self.requeuer):
+            if worker is not None:
+                worker.stop(timeout)
         if self._thread.is_alive():
             self._thread.join(timeout)
         for reflector in (self._nodes, self._pods, self._quotas, self._groups):
@@ -173,8 +189,9 @@ class LeaderSession:
         with self._filling():
             if not self._filled():
                 return
-        if self._locking is not None:
-            self._locking.start()
+        for worker in (self._locking, self.requeuer):
+            if worker is not None:
+                worker.start()
         self._spared("changes_not_reported", lambda: self._tell(began))
         while not self._stop.wait(EXPIRY_SECONDS):
             self._spared("expiry_failed", self._expire)
@@ -206,6 +223,7 @@ class LeaderSession:
             if self._failed(overdue) and self.books.fail(overdue):
                 self._metrics.expired("failed")
                 _log.info("binding_failed", pod=overdue.record.full_name, node=overdue.node)
+        self._look()
 
     def _failed(self, overdue: Assumption) -> bool:
         """Whether the Binding that was answered so long ago cannot come true any more: the pod is there and waits.

@@ -1,4 +1,4 @@
-"""The annotation of pods whose devices come from the allocator."""
+"""The annotations of pods whose devices come from the allocator."""
 
 from __future__ import annotations
 
@@ -10,3 +10,9 @@ KEY: Final = "hami-plugins.io/allocator"
 The value is the mode (see ``allocations.mode``). A scheduler's Binding carries the pod's annotations, and nothing else
 of the pod: by it API servers tell whom to ask, and agents whether a scheduler has to be made to count.
 """
+
+REQUEUED_KEY: Final = "hami-plugins.io/requeued-at"
+"""When the allocator last had the pod's scheduler try it again, because devices had become free for it (RFC 3339)."""
+
+KEYS: Final = (KEY, REQUEUED_KEY)
+"""All annotations that the allocator writes on pods beside allocations."""
