@@ -256,3 +256,27 @@ def clean(
     logging.configure("warning", "auto")
     inputs = AllocatorInputs(config=config, context=context, kubeconfig=kubeconfig)
     raise typer.Exit(run_clean(inputs, release=release, nodes=nodes, dry_run=dry_run))
+
+
+@app.command()
+def settings(
+    *,
+    hami_values: Annotated[
+        str | None,
+        typer.Option("--from-hami-values", metavar="FILE|-", help="Values of HAMi's chart (helm get values -o yaml)."),
+    ] = None,
+    hami_devices: Annotated[
+        str | None,
+        typer.Option("--from-device-config", metavar="FILE|-", help="HAMi's device-config.yaml, or its ConfigMap."),
+    ] = None,
+    output: options.Output = Form.YAML,
+) -> None:
+    """Print settings for `run --config` that allocate as an installed HAMi does. Reads only.
+
+    A note on stderr names each word that is not taken over, with the reason or its new place.
+    """
+    from hami_plugins.cli.allocator_takeover import print_settings
+
+    if hami_values is None and hami_devices is None:
+        raise typer.BadParameter("give --from-hami-values, --from-device-config, or both")
+    raise typer.Exit(print_settings(hami_values, hami_devices, form=output))

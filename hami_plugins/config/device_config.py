@@ -99,10 +99,18 @@ class KunlunSection(NamesSection):
 
 
 class EnflameSection(DeviceConfigSection):
-    """Enflame's section: whole cards and DRS slices."""
+    """Enflame's section: whole cards and DRS slices.
+
+    ``resource_name_vgcu`` is the older word for DRS slices (HAMi 2.10.0 ``pkg/device/enflame/device.go``).
+    """
 
     resource_name_gcu: str = Field("", alias="resourceNameGCU", description="Resource for whole cards.")
     resource_name_drs_gcu: str = Field("", alias="resourceNameDRSGCU", description="Resource for DRS slices.")
+    resource_name_vgcu: str = Field(
+        "",
+        alias="resourceNameVGCU",
+        description="Resource for DRS slices, where `resourceNameDRSGCU` is empty.",
+    )
     resource_name_gcu_memory: str = Field(
         "",
         alias="resourceNameGCUMemory",
@@ -153,7 +161,7 @@ class NpusSection(DeviceConfigSection):
     """All Ascend chips."""
 
     hami_vnpu_core: bool = Field(False, description="Whether chips are shared by HAMi's vNPU core, in software.")
-    configs: tuple[NpuSection, ...] = Field((), description="Ascend chips; replaces the built-in list.")
+    configs: tuple[NpuSection, ...] | None = Field(None, description="Ascend chips; replaces the built-in list.")
 
 
 class DeviceConfig(DeviceConfigSection):
@@ -195,7 +203,7 @@ def configured(specs: Iterable[VendorSpec], config: DeviceConfig) -> tuple[Vendo
     """The vendors as the file has them, in the order given; Ascend and Iluvatar are replaced by the file's lists."""
     listed = {*(spec.name for spec in ascend.SPECS), *(spec.name for spec in iluvatar.SPECS)}
     changed = [_configured(spec, config) for spec in specs if spec.name not in listed]
-    npus = ascend.SPECS if config.vnpus is None else tuple(_npu(chip, config.vnpus) for chip in config.vnpus.configs)
+    npus = ascend.SPECS if config.vnpus is None else _npus(config.vnpus)
     chips = (
         iluvatar.SPECS
         if config.iluvatars is None
@@ -232,7 +240,7 @@ def _configured(spec: VendorSpec, config: DeviceConfig) -> VendorSpec:  # noqa: 
         case "Enflame" if config.enflame is not None:
             drs = config.enflame
             names = {
-                "count": drs.resource_name_drs_gcu,
+                "count": drs.resource_name_drs_gcu or drs.resource_name_vgcu,
                 "memory": drs.resource_name_gcu_memory,
                 "cores": drs.resource_name_gcu_core,
             }
@@ -250,6 +258,15 @@ def _nvidia_options(section: NvidiaSection) -> VendorOptions:
         overwrite_env=section.overwrite_env,
         core_policy=section.gpu_core_policy,
         runtime_class=section.runtime_class_name,
+    )
+
+
+def _npus(section: NpusSection) -> tuple[VendorSpec, ...]:
+    if section.configs is not None:
+        return tuple(_npu(chip, section) for chip in section.configs)
+    flags = {ascend.SOFT_FLAG: section.hami_vnpu_core}
+    return tuple(
+        replace(spec, options=replace(spec.options, flags={**spec.options.flags, **flags})) for spec in ascend.SPECS
     )
 
 

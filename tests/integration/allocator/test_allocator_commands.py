@@ -187,3 +187,26 @@ def test_the_server_is_a_process_that_ends_at_a_signal(cluster: Site, kubeconfig
         process.send_signal(signal.SIGTERM)
         code = process.wait(PATIENCE)
     assert code == 0, log.read_text()
+
+
+def test_hamis_own_files_become_settings_that_the_server_takes(run: Run, tmp_path: Path) -> None:
+    values, devices, config = (tmp_path / name for name in ("values.yaml", "devices.yaml", "settings.yaml"))
+    values.write_text("scheduler: {defaultMem: 5000, replicas: 2}\n")
+    held = {"device-config.yaml": "nvidia: {resourceCountName: example.com/gpu, deviceSplitCount: 5}\n"}
+    devices.write_text(yaml.safe_dump({"kind": "ConfigMap", "data": held}))
+    code, said = run("settings", "--from-hami-values", str(values), "--from-device-config", str(devices))
+    text, _, notes = said.partition("note: ")
+    config.write_text(text)
+    assert (code, "scheduler.replicas: chart value" in notes, "deviceSplitCount" in notes) == (Exit.FINE, True, True)
+    code, conf = run("conf", "--kube-scheduler", "--config", str(config))
+    assert (code, "name: example.com/gpu" in conf) == (Exit.FINE, True)
+    code, said = run("settings", "--from-hami-values", str(values), "-o", "json")
+    assert json.loads(said.partition("note: ")[0])["devices"] == {"nvidia": {"defaultMemory": 5000}}
+
+
+def test_settings_of_hami_need_a_file_and_values_that_are_allowed(run: Run, tmp_path: Path) -> None:
+    assert run("settings")[0] == Exit.UNABLE
+    values = tmp_path / "values.yaml"
+    values.write_text("scheduler: {defaultCores: 101}\n")
+    code, said = run("settings", "--from-hami-values", str(values))
+    assert (code, "devices.nvidia.defaultCores" in said, "found 101" in said) == (Exit.UNABLE, True, True)
