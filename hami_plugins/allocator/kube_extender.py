@@ -8,7 +8,7 @@ according to the API server, and with what it asks for there.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -22,10 +22,11 @@ from hami_plugins.allocator.memory import LogOnce
 from hami_plugins.allocator.metrics import AllocatorMetrics
 from hami_plugins.allocator.pod_locks import PodLocks
 from hami_plugins.allocator.reader import ReadPod
+from hami_plugins.allocator.waiting_pods import WaitingPods
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.errors import KubeError, WireError
 from hami_plugins.kube import paths
-from hami_plugins.model.units import NodeName, PodUid
+from hami_plugins.model.units import PodUid
 from hami_plugins.wire import lenient, scheduler_extender
 from hami_plugins.wire.scheduler_extender import ToBind, Unfit
 
@@ -38,17 +39,13 @@ _CONFLICT: Final = 409
 _log = structlog.get_logger(__name__)
 
 
-def _not_noted(_intake: PodInfo, _nodes: Sequence[NodeName], _refused: Mapping[NodeName, Unfit]) -> None:
-    """Nobody follows what is asked."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerExtender:
     """``read`` is asked for a pod that the watch has not shown yet, ``create`` posts a Binding (``KubeError``).
 
     Without ``create`` no pod is bound. ``locks`` are those that HAMi's device plugins wait for. ``marker`` is the
-    annotation that sends a Binding to the webhook; ``now_ns`` gives Unix nanoseconds. ``asked`` is told of each pod of
-    which a scheduler asks, with the nodes and those of them that refuse; calls with whole nodes may be simulations.
+    annotation that sends a Binding to the webhook; ``now_ns`` gives Unix nanoseconds. ``waiting`` is told of each pod
+    of which a scheduler asks, and of those that are bound; calls with whole nodes may be simulations.
     """
 
     books: LockedAllocationCache
@@ -57,7 +54,7 @@ class SchedulerExtender:
     marker: Mapping[str, str]
     metrics: AllocatorMetrics
     locks: PodLocks | None = None
-    asked: Callable[[PodInfo, Sequence[NodeName], Mapping[NodeName, Unfit]], object] = _not_noted
+    waiting: WaitingPods | None = None
     now_ns: Callable[[], int]
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
     _on_their_way: set[PodUid] = field(default_factory=set, init=False, repr=False)
@@ -76,8 +73,8 @@ class SchedulerExtender:
         else:
             wants = intake.demand.devices.wants_devices
             refused = self.books.refusals(call.names, intake, call.given) if wants else {}
-            if wants and call.objects is None and self._known(intake):
-                self.asked(intake, call.names, refused)
+            if self.waiting is not None and wants and call.objects is None and self._known(intake):
+                self.waiting.asked(intake, call.names, fits=len(refused) < len(call.names))
         self.metrics.answered("filter", "refused" if len(refused) == len(call.names) else "fits")
         return scheduler_extender.filter_reply(call, refused)
 
@@ -147,13 +144,15 @@ class SchedulerExtender:
         if isinstance(found, Declined):
             self.metrics.refused(found.code)
             return self.books.words(found, intake)
-        _, annotations = found
+        allocation, annotations = found
         if self.locks is not None and (why := self.locks.acquire(call, intake)):
             if not again:
                 self.books.undo(call.uid, call.node)
             return why
         error = self._posted(create, call, {**self.marker, **annotations})
         if error is None:
+            if self.waiting is not None:
+                self.waiting.bound(intake, allocation)
             return ""
         # An earlier Binding of the pod may still be carried out, or have been: then only the watch or the time ends it.
         if error.status in _REFUSED and error.status != _CONFLICT and not again:

@@ -23,6 +23,7 @@ from hami_plugins.allocator.watched_cache import WatchedAllocationCache, Watched
 from hami_plugins.engine.intake import PodInfo, take_in
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Refusal
+from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.policy import NodePolicy
 from hami_plugins.model.units import NodeName, PodUid, VendorName
 from hami_plugins.model.vendor import Headroom
@@ -32,6 +33,10 @@ from hami_plugins.wire.fields import Json
 from hami_plugins.wire.scheduler_extender import Unfit
 
 _NONE_GIVEN: Final[Mapping[NodeName, Json]] = MappingProxyType({})
+
+
+NodeAnswer = tuple[NodeEntry, Fit | Refusal]
+"""A node as it was asked, and what it says."""
 
 
 class LockedAllocationCache(WatchedAllocationCache):
@@ -88,6 +93,14 @@ class LockedAllocationCache(WatchedAllocationCache):
             for node, (each, lasting) in found.items()
             if each
         }
+
+    def node_answers(self, nodes: Sequence[NodeName], intake: PodInfo) -> tuple[PodInfo, list[NodeAnswer]]:
+        """What the nodes that are known say to the pod, and the pod as they were asked, with what its quota leaves."""
+        of_call = self._of_call(intake, _NONE_GIVEN)
+        found: list[NodeAnswer] = []
+        for answers in slices(listed(nodes, self._nodes.values()), of_call.answers, self._lock):
+            found += [(entry, each) for node, each in answers.items() if (entry := of_call.asked(node)) is not None]
+        return of_call.intake, found
 
     def scores(
         self, nodes: Iterable[NodeName], intake: PodInfo, given: Mapping[NodeName, Json] = _NONE_GIVEN

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
@@ -26,11 +25,12 @@ from hami_plugins.allocator.metrics import AllocatorMetrics, AllocatorSizes, Nod
 from hami_plugins.allocator.node_locking import NodeLocking
 from hami_plugins.allocator.pod_locks import MOST_BINDINGS, PodLocks, tell_pod
 from hami_plugins.allocator.reader import RateLimitedRead, reading
+from hami_plugins.allocator.refusal_events import RefusalEvents
 from hami_plugins.allocator.requeuer import Requeuer
 from hami_plugins.allocator.session import Filling, LeaderSession
 from hami_plugins.allocator.settings import AllocatorSettings
 from hami_plugins.allocator.volcano_extender import Extender
-from hami_plugins.engine.intake import PodInfo
+from hami_plugins.allocator.waiting_pods import WaitingPods
 from hami_plugins.errors import HamiPluginsError
 from hami_plugins.kube.election import BoundedApi
 from hami_plugins.kube.events import EventRecorder
@@ -42,7 +42,6 @@ from hami_plugins.web.documents import DocumentMetrics, Reply, document_route, w
 from hami_plugins.web.pages import JsonPage
 from hami_plugins.web.replica import Replica
 from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Denied
-from hami_plugins.wire.scheduler_extender import Unfit
 
 FINDINGS_PATH: Final = "/findings"
 READ_SECONDS: Final = 1.5
@@ -127,6 +126,7 @@ class AllocatorServer(Replica):
         self._ending: threading.Thread | None = None
         self._stopping = threading.Event()
         self._writer = writer
+        self._identity = identity
         self._lock_metrics = NodeLockMetrics(metrics.metrics) if lock_keys(product.registry) else None
         self._requeue_metrics = RequeueMetrics(metrics.metrics)
         self._binding = ThreadPoolExecutor(BINDS, thread_name_prefix="allocator-bind")
@@ -191,7 +191,7 @@ class AllocatorServer(Replica):
             metrics=self._metrics,
             read=self._read,
             locking=locking,
-            requeuer=self._requeuer if self._product.kube_scheduler else None,
+            waiting=self._waiting if self._product.kube_scheduler else None,
             filling=self._filling,
             on_filled=lambda: self._heal(term),
         )
@@ -240,12 +240,16 @@ class AllocatorServer(Replica):
             marker=dict((self._product.marker,)),
             metrics=self._metrics,
             locks=locks,
-            asked=partial(_asked, term),
+            waiting=term.waiting,
             now_ns=time.time_ns,
         )
 
-    def _requeuer(self, books: LockedAllocationCache) -> Requeuer:
-        return Requeuer(self._hasty, books, metrics=self._requeue_metrics)
+    def _waiting(self, books: LockedAllocationCache) -> WaitingPods:
+        name = self._settings.service.name
+        return WaitingPods(
+            requeuer=Requeuer(self._hasty, books, metrics=self._requeue_metrics),
+            events=RefusalEvents(self._hasty, books, name, self._identity),
+        )
 
     def _locking(self) -> NodeLocking | None:
         """The locks of one leader; none where no vendor's plugin waits for one."""
@@ -354,12 +358,6 @@ class AllocatorServer(Replica):
     def _cache_check(self) -> str:
         office = self._term
         return "kept by the replica that has the lease" if office is None else office.term.check()
-
-
-def _asked(term: LeaderSession, intake: PodInfo, nodes: Sequence[NodeName], refused: Mapping[NodeName, Unfit]) -> None:
-    """A scheduler has asked about a pod."""
-    if term.requeuer is not None:
-        term.requeuer.asked(intake, nodes, fits=len(refused) < len(nodes))
 
 
 def _leave(_node: NodeName) -> None:

@@ -20,8 +20,8 @@ from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.metrics import AllocatorMetrics
 from hami_plugins.allocator.node_locking import NodeLocking
 from hami_plugins.allocator.reader import ReadPod
-from hami_plugins.allocator.requeuer import Requeuer
 from hami_plugins.allocator.settings import REQUEST_SECONDS, AllocatorSettings
+from hami_plugins.allocator.waiting_pods import WaitingPods
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.port import Selection, Watching
@@ -59,7 +59,7 @@ class LeaderSession:
     ``filling`` is entered while the lists are taken in, ``on_filled`` called when that is done. ``read`` is asked for
     pods of which nothing was heard after their Bindings. ``locking`` follows nodes and pods as well.
 
-    ``requeuer`` makes what has waiting pods tried again.
+    ``waiting`` makes what is done for pods that wait.
 
     ResourceQuotas are followed where HAMi's devices are allocated: HAMi holds pods to them.
     """
@@ -73,7 +73,7 @@ class LeaderSession:
         metrics: AllocatorMetrics,
         read: ReadPod,
         locking: NodeLocking | None = None,
-        requeuer: Callable[[LockedAllocationCache], Requeuer] | None = None,
+        waiting: Callable[[LockedAllocationCache], WaitingPods] | None = None,
         filling: Filling = nullcontext,
         on_filled: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
@@ -87,7 +87,7 @@ class LeaderSession:
         self._filling = filling
         self._on_filled = on_filled
         self._locking = locking
-        self.requeuer = None if requeuer is None else requeuer(self.books)
+        self.waiting = None if waiting is None else waiting(self.books)
         self._stop = threading.Event()
         nodes, pods = Selection(paths.NODES, "Node"), Selection(paths.PODS, "Pod")
         usual = ReflectorOptions(backoff=Backoff(most=LONGEST_PAUSE), unhealthy_after=UNHEALTHY_SECONDS, clock=clock)
@@ -160,8 +160,8 @@ class LeaderSession:
 
     def _look(self) -> None:
         """Tells who waits for devices, if more may be had."""
-        if self.requeuer is not None:
-            self.requeuer.look()
+        if self.waiting is not None:
+            self.waiting.look()
 
     def start(self) -> None:
         """Begins to fill the cache."""
@@ -170,7 +170,7 @@ class LeaderSession:
     def stop(self, timeout: float = 10.0) -> None:
         """Ends; the threads may live on for a moment after ``timeout`` seconds. May be called twice."""
         self._stop.set()
-        for worker in (self._locking, self.requeuer):
+        for worker in (self._locking, self.waiting):
             if worker is not None:
                 worker.stop(timeout)
         if self._thread.is_alive():
@@ -189,7 +189,7 @@ class LeaderSession:
         with self._filling():
             if not self._filled():
                 return
-        for worker in (self._locking, self.requeuer):
+        for worker in (self._locking, self.waiting):
             if worker is not None:
                 worker.start()
         self._spared("changes_not_reported", lambda: self._tell(began))

@@ -1,0 +1,124 @@
+"""Events on pods that wait for devices: why no node takes them, and what they were given in the end.
+
+Nothing is written, and no text is made, while a scheduler waits for its answer.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+import structlog
+
+from hami_plugins.allocations.answers import PodAllocation
+from hami_plugins.allocator.locked_cache import LockedAllocationCache
+from hami_plugins.allocator.refusal_notes import ToldPods, allocation_note, refusal_note
+from hami_plugins.engine.intake import PodInfo
+from hami_plugins.kube.events import EventLimits, EventRecorder, EventType, ObjectRef
+from hami_plugins.kube.port import Writing
+from hami_plugins.model.pods import Pod
+from hami_plugins.model.units import NodeName, PodUid
+
+REFUSED: Final = "FilteringFailed"
+ALLOCATED: Final = "BindingSucceed"
+"""Reasons of events as HAMi's scheduler spells them (HAMi 2.10.0 ``pkg/scheduler``)."""
+
+LIMITS: Final = EventLimits(burst=25, seconds_per_write=1.0, waiting=64)
+"""Of writes: a burst, and then one a second, however many pods wait."""
+
+WAITING: Final = 1_000
+"""Refused pods whose turn is to come; of further ones the oldest is told when it is refused again."""
+
+PAUSE: Final = 0.1
+"""Seconds between two texts: each asks all nodes of a call again."""
+
+_log = structlog.get_logger(__name__)
+
+
+class RefusalEvents:
+    """Works from threads of its own, from ``start`` to ``stop``."""
+
+    def __init__(
+        self,
+        api: Writing,
+        books: LockedAllocationCache,
+        component: str,
+        host: str,
+        *,
+        limits: EventLimits = LIMITS,
+    ) -> None:
+        self._books = books
+        self._events = EventRecorder(api, component, host, limits=limits)
+        self._told = ToldPods()
+        self._refused: OrderedDict[PodUid, tuple[PodInfo, Sequence[NodeName]]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._due = threading.Event()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="allocator-refusals", daemon=True)
+
+    def start(self) -> None:
+        """Begins."""
+        self._events.start()
+        self._thread.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Ends. May be called twice, and before ``start``."""
+        self._stop.set()
+        self._due.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout)
+        self._events.stop(timeout)
+
+    def refused(self, intake: PodInfo, nodes: Sequence[NodeName]) -> None:
+        """None of these nodes took the pod. Returns at once."""
+        with self._lock:
+            self._refused[intake.pod.uid] = intake, nodes
+            while len(self._refused) > WAITING:
+                self._refused.popitem(last=False)
+        self._due.set()
+
+    def allocated(self, intake: PodInfo, allocation: PodAllocation) -> None:
+        """The pod has devices. Only one that was told that it waits is told so: others cost no write."""
+        with self._lock:
+            self._refused.pop(intake.pod.uid, None)
+            told = self._told.forget(intake.pod.uid)
+        if told:
+            text = allocation_note(allocation.node, tuple(allocation.shares()))
+            self._emit(intake.pod, ALLOCATED, text, "Normal")
+
+    def _run(self) -> None:
+        while True:
+            self._due.wait()
+            if self._stop.wait(PAUSE):
+                return
+            try:
+                self._tell_next()
+            except Exception:  # noqa: BLE001 - the outermost loop: one pod must not silence the others
+                _log.exception("refusal_not_told")
+
+    def _tell_next(self) -> None:
+        """Tells the pod that waits longest, if it has not been told the same."""
+        with self._lock:
+            if not self._refused:
+                self._due.clear()
+                return
+            uid, (intake, nodes) = self._refused.popitem(last=False)
+        seen = self._books.seen(intake.pod.namespace, intake.pod.name)
+        if seen is None or seen.uid != uid or seen.intake is None:
+            return
+        asked, answers = self._books.node_answers(nodes, intake)
+        note = refusal_note(asked, answers, self._books.product.registry)
+        if note is None:
+            return
+        with self._lock:
+            first = self._told.first(uid, note.cause, time.monotonic())
+        if first:
+            self._emit(intake.pod, REFUSED, note.text, "Warning")
+
+    def _emit(self, pod: Pod, reason: str, text: str, kind: EventType) -> None:
+        regarding = ObjectRef("Pod", pod.name, pod.uid, pod.namespace)
+        self._events.emit(regarding, reason, text, type=kind, now=datetime.now(UTC))
