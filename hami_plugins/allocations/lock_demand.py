@@ -9,11 +9,15 @@ from typing import Final, NamedTuple
 
 from hami_plugins.engine.annotate import PHASE_KEY
 from hami_plugins.model.dialect import Dialect
+from hami_plugins.model.inventory import OWN_AGENT
 from hami_plugins.model.pods import FINISHED
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.wire import lenient, pods
 from hami_plugins.wire.fields import Json
+
+Notes = Collection[tuple[str, str]]
+"""The notes of a node (``NodeEntry.notes``)."""
 
 EXPIRY: Final = 300.0
 """Seconds after which HAMi takes over a lock of another pod."""
@@ -125,6 +129,11 @@ def lock_keys(vendors: Iterable[VendorSpec], *, expiry: float = EXPIRY) -> tuple
         keys = spec.keys
         found[keys.lock] = LockKey(keys.lock, keys.lock_names_pod, float(keys.lock_expiry or expiry))
     return tuple(found[key] for key in sorted(found))
+
+
+def plugin_vendors(vendors: Iterable[VendorSpec], notes: Notes) -> tuple[VendorSpec, ...]:
+    """Those whose devices are not given to containers by an agent of ours on the node that has these notes."""
+    return tuple(spec for spec in vendors if (OWN_AGENT, spec.name) not in notes)
 
 
 def demand_of(vendors: Iterable[VendorSpec]) -> LockDemand:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hami_plugins.allocations import unread
+from hami_plugins.allocations.lock_demand import Notes, plugin_vendors
 from hami_plugins.allocations.planner import AllocationPlanner
 from hami_plugins.engine.annotate import BIND_TIME_KEY, BOOKKEEPING, PHASE_KEY
 from hami_plugins.engine.annotate import NODE_KEY as HAMI_NODE_KEY
@@ -107,7 +108,8 @@ class Product:
     @cached_property
     def held(self) -> tuple[str, ...]:
         """The annotations by which a bound pod is known to hold something."""
-        found = ((spec.keys.allocated, spec.keys.more, *spec.allocation.held) for spec in self.registry)
+        specs = (each for spec in self.registry for each in (spec, *spec.records.counterparts))
+        found = ((spec.keys.allocated, spec.keys.more, *spec.allocation.held) for spec in specs)
         return tuple(dict.fromkeys(key for keys in found for key in keys if key))
 
     @cached_property
@@ -124,9 +126,13 @@ class Product:
         """What messages call the devices that are asked for."""
         return " and ".join(dict.fromkeys(word_of(self.registry[name]) for name in demand.vendors))
 
-    def bookkeeping(self, demand: DeviceDemand, *, now_ns: int) -> dict[str, str]:
-        """What HAMi's device plugins look for on a pod that is on its way to them (HAMi 2.10.0 ``scheduler.go``)."""
-        if not any(served_by_hami(self.registry[name]) for name in demand.vendors):
+    def bookkeeping(self, demand: DeviceDemand, notes: Notes = (), *, now_ns: int) -> dict[str, str]:
+        """What HAMi's device plugins look for on a pod that is on its way to them (HAMi 2.10.0 ``scheduler.go``).
+
+        ``notes`` are those of the pod's node: an agent of ours looks for nothing.
+        """
+        vendors = plugin_vendors((self.registry[name] for name in demand.vendors), notes)
+        if not any(map(served_by_hami, vendors)):
             return {}
         return {PHASE_KEY: "allocating", BIND_TIME_KEY: str(now_ns // 10**9)}
 

@@ -151,7 +151,17 @@ class LockedAllocationCache(WatchedAllocationCache):
             if found.source is AllocationSource.NOTHING:
                 return found, {}
             written = self._cache.annotations(found, intake.pod, now_ns=now_ns)
-            return found, written | self.product.bookkeeping(intake.demand.devices, now_ns=now_ns)
+            notes = self._notes(node)
+            return found, written | self.product.bookkeeping(intake.demand.devices, notes, now_ns=now_ns)
+
+    def notes(self, node: NodeName) -> tuple[tuple[str, str], ...]:
+        """See ``NodeEntry.notes``."""
+        with self._lock:
+            return self._notes(node)
+
+    def _notes(self, node: NodeName) -> tuple[tuple[str, str], ...]:
+        entry = self._cache.entry(node)
+        return () if entry is None else entry.notes
 
     def words(self, declined: Declined, intake: PodInfo) -> str:
         """Why nothing was given, in words with numbers."""

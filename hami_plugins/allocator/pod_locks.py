@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from hami_plugins.allocations.lock_demand import LockDemand, LockPod, demand_of
+from hami_plugins.allocations.lock_demand import LockDemand, LockPod, Notes, demand_of, plugin_vendors
 from hami_plugins.allocations.manifests.webhooks import FAIL_SECONDS, IGNORE_SECONDS
 from hami_plugins.allocator.node_locking import NodeLocking
 from hami_plugins.engine.intake import PodInfo
@@ -66,20 +66,21 @@ class BindingSeats:
 
 @dataclass(frozen=True, slots=True)
 class PodLocks:
-    """``vendors`` are all that pods may have devices of."""
+    """``vendors`` are all that pods may have devices of, ``notes`` those of a node."""
 
     locking: NodeLocking
     vendors: Registry
+    notes: Callable[[NodeName], Notes]
     _seats: BindingSeats = field(default_factory=BindingSeats)
 
     def acquire(self, call: ToBind, intake: PodInfo) -> str:
         """Why the pod does not have the locks that it needs on its node; empty where it has them."""
         pod = LockPod(call.uid, call.namespace, call.name)
-        return self.locking.acquire(call.node, pod, self._demand(intake), timeout=WAIT_SECONDS)
+        return self.locking.acquire(call.node, pod, self._demand(call.node, intake), timeout=WAIT_SECONDS)
 
     def missing(self, node: NodeName, intake: PodInfo) -> bool:
         """Whether the pod needs locks there and has none, so that ``admit`` may wait."""
-        return bool(self._demand(intake).keys) and not self.locking.holds(node, intake.pod.uid)
+        return bool(self._demand(node, intake).keys) and not self.locking.holds(node, intake.pod.uid)
 
     def admit(self, node: NodeName, intake: PodInfo, *, marked: bool) -> str:
         """The same as ``acquire`` for a scheduler that binds itself: the API server waits for the answer."""
@@ -88,14 +89,15 @@ class PodLocks:
             if full:
                 return f"node {node}: {full}"
             timeout = MARKED_SECONDS if marked else UNMARKED_SECONDS
-            return self.locking.acquire(node, pod, self._demand(intake), timeout=timeout)
+            return self.locking.acquire(node, pod, self._demand(node, intake), timeout=timeout)
 
     def failed(self, call: ToBind) -> None:
         """The API server refused the Binding."""
         self.locking.failed(call.node, call.uid)
 
-    def _demand(self, intake: PodInfo) -> LockDemand:
-        return demand_of(self.vendors[name] for name in intake.demand.devices.vendors)
+    def _demand(self, node: NodeName, intake: PodInfo) -> LockDemand:
+        asked = (self.vendors[name] for name in intake.demand.devices.vendors)
+        return demand_of(plugin_vendors(asked, self.notes(node)))
 
 
 def tell_pod(events: EventRecorder, pod: LockPod, node: NodeName, text: str) -> None:

@@ -195,7 +195,7 @@ class AllocatorServer(Replica):
             filling=self._filling,
             on_filled=lambda: self._heal(term),
         )
-        locks = None if locking is None else PodLocks(locking, self._product.registry)
+        locks = None if locking is None else PodLocks(locking, self._product.registry, term.books.notes)
         self._term = Handlers(
             term=term,
             bindings=self._bindings(term, locks),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from hami_plugins.engine.counterparts import counterpart
 from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.segments import aligned, salvaged, shares_of
 from hami_plugins.engine.usage import usage_of
@@ -208,7 +209,11 @@ class RecordReader:
     """Reads what placed pods hold from their annotations."""
 
     def __init__(self, registry: Registry) -> None:
-        self._lists: Mapping[str, VendorSpec] = {spec.keys.allocated: spec for spec in registry}
+        own = {spec.keys.allocated: spec for spec in registry}
+        others = ((spec, other) for spec in registry for other in spec.records.counterparts)
+        self._lists: Mapping[str, VendorSpec] = {
+            other.keys.allocated: counterpart(spec, other) for spec, other in others
+        } | own
         self._foreign = [
             (spec, spec.records.foreign_allocations)
             for spec in registry
@@ -239,7 +244,7 @@ class RecordReader:
                 else:
                     allocated = self._listed(spec, pod, key, text)
                     allocated = _with_named(spec, pod, allocated)
-                    allocated = self._recalled(spec, pod, allocated)
+                    allocated = self.recalled(spec, pod, allocated)
             except WireError as error:
                 problems.append(Problem(f"pod {pod.full_name}", str(error)))
                 allocated, wholes = salvaged(spec, pod, text)
@@ -302,9 +307,11 @@ class RecordReader:
             for container, shares in zip(pod.containers, aligned(segments, spec, pod.containers), strict=True)
         )
 
-    def _recalled(
-        self, spec: VendorSpec, pod: Pod, allocations: tuple[ContainerAllocation, ...]
+    @staticmethod
+    def recalled(
+        spec: VendorSpec, pod: Pod, allocations: tuple[ContainerAllocation, ...]
     ) -> tuple[ContainerAllocation, ...]:
+        """The same allocations with what the vendor's list leaves out. Raises ``WireError``."""
         if spec.records.recall is not None:
             allocations = spec.records.recall(pod.annotations, allocations)
         group = spec.fitting.group_of(pod) if spec.fitting.group_of is not None else ""

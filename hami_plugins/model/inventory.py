@@ -51,5 +51,8 @@ class DeviceInventory:
     notes: tuple[tuple[str, str], ...] = ()
 
 
+OWN_AGENT: Final = "own-agent"
+"""A note about the vendor that is its value: an agent of ours gives the devices to containers, and needs no lock."""
+
 NO_DEVICES: Final = DeviceInventory()
 """The inventory of a node that has none of a vendor's devices."""

@@ -250,6 +250,8 @@ class AllocationRecords:
       ``annotate`` alone.
     * ``foreign_allocations``: all that a placed pod holds, from what this vendor's list gives each container, from
       another scheduler's annotations and from what it asks for; never less than it may use.
+    * ``counterparts``: vendors of the same devices in another dialect. What pods hold by their lists is read as well,
+      because a node's agent may have spoken that dialect when they were placed.
     """
 
     annotate: Callable[[AllocationView], Mapping[str, str]] | None = None
@@ -260,6 +262,7 @@ class AllocationRecords:
     foreign_allocations: Callable[[VendorSpec, Pod, Sequence[Sequence[AllocatedShare]]], ForeignAllocation] | None = (
         None
     )
+    counterparts: tuple[VendorSpec, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

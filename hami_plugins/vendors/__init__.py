@@ -1,5 +1,6 @@
 """The vendors: one file each, listed here. A new vendor is one file and one line."""
 
+from dataclasses import replace
 from typing import Final
 
 from hami_plugins.engine.registry import Registry
@@ -22,8 +23,14 @@ from hami_plugins.vendors import (
     volcano,
 )
 
+
+def _beside(spec: VendorSpec, other: VendorSpec) -> VendorSpec:
+    """The vendor, whose devices pods may hold by the other one's list as well."""
+    return replace(spec, records=replace(spec.records, counterparts=(other,)))
+
+
 BUILTIN: Final[tuple[VendorSpec, ...]] = (
-    nvidia.SPEC,
+    _beside(nvidia.SPEC, volcano.SPEC),
     cambricon.SPEC,
     hygon.SPEC,
     *enflame.SPECS,
@@ -36,7 +43,7 @@ BUILTIN: Final[tuple[VendorSpec, ...]] = (
     biren.SPEC,
     *ascend.SPECS,
     *iluvatar.SPECS,
-    volcano.SPEC,
+    _beside(volcano.SPEC, nvidia.SPEC),
     koordinator.SPEC,
 )
 """In HAMi's order of initialisation, then Volcano's and Koordinator's."""

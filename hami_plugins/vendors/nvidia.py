@@ -17,7 +17,7 @@ from hami_plugins.engine.demand import cores_of, count_of, memory_of, percentage
 from hami_plugins.engine.inventories import json_register
 from hami_plugins.errors import AdmissionDeniedError
 from hami_plugins.model.devices import AllocatedShare, DeviceShare, Instance, Profile, SlicePlacement
-from hami_plugins.model.inventory import NO_DEVICES, DeviceInventory, NodeObject
+from hami_plugins.model.inventory import NO_DEVICES, OWN_AGENT, DeviceInventory, NodeObject
 from hami_plugins.model.pods import Container, ContainerAllocation, Pod
 from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, MiB, VendorName
@@ -50,6 +50,8 @@ def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
     found = json_register(spec, node)
     if found is NO_DEVICES:
         return found
+    if node_devices.agent_of(spec.keys.register, node.annotations[spec.keys.register]):
+        found = replace(found, notes=((OWN_AGENT, spec.name),))
     cordoned = frozenset(node_devices.decode_cordon(node.annotations.get(CORDON_KEY, "")))
     if cordoned:
         devices = (

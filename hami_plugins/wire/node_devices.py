@@ -27,8 +27,9 @@ DEFAULT_MODE: Final = "hami-core"
 class RegisteredDevice:
     """One device as registered: ``slots`` sharers at most, memory in MiB, cores in the vendor's unit.
 
-    ``model`` is its type, ``custom`` are further facts of the vendor. The text form has no
-    profiles, vendor and custom facts.
+    ``model`` is its type, ``custom`` are further facts of the vendor. ``agent`` is ours alone, and passed over by every
+    other reader: the node agent that registered the device and needs no node lock. The text form has no profiles,
+    vendor, custom facts and agent.
     """
 
     id: DeviceId
@@ -43,6 +44,7 @@ class RegisteredDevice:
     profiles: tuple[Profile, ...] = ()
     vendor: str = ""
     custom: Mapping[str, Scalar] = field(default_factory=dict)
+    agent: str = ""
 
 
 PairScores = Mapping[DeviceId, Mapping[DeviceId, int]]
@@ -63,6 +65,14 @@ def encode_csv(devices: Iterable[RegisteredDevice]) -> str:
 def decode_json(key: str, text: str) -> tuple[RegisteredDevice, ...]:
     """The devices of a JSON register. A device that does not say that it is healthy is not."""
     return tuple(_device(item, f"{key}[{at}]") for at, item in enumerate(documents.load_list(key, text)))
+
+
+def agent_of(key: str, text: str) -> str:
+    """The agent that registered all devices of a JSON register; empty where there is none, or more than one."""
+    if '"agent"' not in text:
+        return ""
+    agents = {device.agent for device in decode_json(key, text)}
+    return agents.pop() if len(agents) == 1 else ""
 
 
 def without_ids(key: str, text: str) -> tuple[tuple[DeviceId, ...], str]:
@@ -167,6 +177,7 @@ def _device(item: object, place: str) -> RegisteredDevice:
         ),
         vendor=fields.text(body, "devicevendor", place),
         custom=_custom(body, place),
+        agent=fields.text(body, "agent", place),
     )
 
 
@@ -222,5 +233,6 @@ def _members(device: RegisteredDevice) -> Json:
             "health": device.healthy,
             "devicevendor": device.vendor,
             "custominfo": dict(sorted(device.custom.items())),
+            "agent": device.agent,
         }
     )

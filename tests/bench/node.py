@@ -25,9 +25,10 @@ from tests.bench.measuring import Figure, figure, timed
 from tests.bench.processes import ROOT, Load, Worker, load
 from tests.bench.starts import environment
 from tests.bench.station import NODE, NUMBER, card_uuid, pod
-from volcano_vgpu.agent.prestart import Ports
+from volcano_vgpu.agent.ports import Ports
 from volcano_vgpu.agent.server import Slot, VolcanoDevicePlugin
-from volcano_vgpu.core.allocations import AllocationLookup, Answers, allocations_of, record_of
+from volcano_vgpu.core.allocations import AllocationLookup, Answers, allocations_of
+from volcano_vgpu.core.assignments import record_of
 from volcano_vgpu.core.identity import KIND, allocations
 from volcano_vgpu.core.model import NodeInventory, PhysicalDevice, SlotId
 from volcano_vgpu.core.shares import AllocatedContainer, NodeOffer

@@ -162,9 +162,9 @@ def test_settings_come_from_where_the_plugins_do_and_win_alike(case: Case) -> No
         "deviceSplitCount": found.device_split_count,
         "gpuMemoryFactor": found.gpu_memory_factor,
         "operatingmode": found.mode,
-        "resourceCountName": found.resources.count,
-        "resourceMemoryName": found.resources.memory,
-        "resourceCoreName": found.resources.cores,
+        "resourceCountName": found.names.count,
+        "resourceMemoryName": found.names.memory,
+        "resourceCoreName": found.names.cores,
     }
     for name, value in case.expect.get("effective", {}).items():
         assert (values[name] == value) is (case.id not in DEVIATIONS)

@@ -17,8 +17,9 @@ from tests.golden.cases import Case, each
 from tests.integration.volcano_vgpu.kubelets import Node
 from tests.unit.volcano_vgpu.allocated_pods import LEFT, card, container, instances, offer, pod, question
 from tests.unit.volcano_vgpu.test_allocations import GEOMETRY, MIG_SPEC
-from volcano_vgpu.agent.bookkeeper import DONE, settled
+from volcano_vgpu.agent.bookkeeper import settled
 from volcano_vgpu.core.allocations import allocations_of
+from volcano_vgpu.core.dialects import DONE
 from volcano_vgpu.core.edits import ContainerEdits, EditSettings, Owner, cdi_device, container_in, edits_of
 from volcano_vgpu.core.model import MigInstance, NodeInventory, SharingMode
 from volcano_vgpu.core.refusals import ContainerRefusal

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import random
-import secrets
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -15,7 +14,6 @@ import structlog
 from starlette.applications import Starlette
 
 from hami_plugins.allocations import mode
-from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.events import EventRecorder
 from hami_plugins.kube.port import KubeApi, Selection
@@ -23,42 +21,35 @@ from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.kube.store import Store
 from hami_plugins.model.units import DeviceId, NodeName, PodUid
 from hami_plugins.node.hami_core.library import install
-from hami_plugins.node.kubelet.pod_resources import ContainerDevices, PodResources
+from hami_plugins.node.kubelet.pod_resources import PodResources
 from hami_plugins.web.probes import Check, first_trouble, probe_routes
 from hami_plugins.web.server import WebServer
 from hami_plugins.wire import allocator_mark, lenient
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pods import finished
-from volcano_vgpu.agent import competing_plugins, library, node
+from volcano_vgpu.agent import competing_plugins, node
 from volcano_vgpu.agent.bookkeeper import Bookkeeper, bound_at
 from volcano_vgpu.agent.cdi import CdiDirectory
 from volcano_vgpu.agent.competing_plugins import NodeEnvironment
-from volcano_vgpu.agent.containers import ContainerDirectories, GarbageCollector, device_files
+from volcano_vgpu.agent.containers import ContainerDirectories, GarbageCollector
 from volcano_vgpu.agent.devices import CardKeeper, SlotSettings
-from volcano_vgpu.agent.kubelet import CheckpointReader, DevicePluginServer
+from volcano_vgpu.agent.kubelet import CheckpointReader
 from volcano_vgpu.agent.metrics import AgentMetrics, MetricSources
 from volcano_vgpu.agent.node import NodePublisher
 from volcano_vgpu.agent.pods import NodePods
-from volcano_vgpu.agent.prestart import Ports
 from volcano_vgpu.agent.reporter import Reporter
 from volcano_vgpu.agent.scheduler import SchedulerWatch, WriteReason
-from volcano_vgpu.agent.server import VolcanoDevicePlugin
+from volcano_vgpu.agent.serving import KubeletServing, ServingParts, ports_of, without_library
 from volcano_vgpu.core import publication
-from volcano_vgpu.core.allocations import allocated_cards
 from volcano_vgpu.core.allocator import names
-from volcano_vgpu.core.edits import MPS_ROOT, EditSettings
+from volcano_vgpu.core.assignments import allocated_cards
 from volcano_vgpu.core.health import AffectedContainer
 from volcano_vgpu.core.model import SharingMode
 from volcano_vgpu.core.monitor.join import Known
 from volcano_vgpu.core.publication import PublicationTiming
-from volcano_vgpu.core.refusals import ContainerRefusal
-from volcano_vgpu.core.runtime import cdi_support
 from volcano_vgpu.core.settings import AgentSettings
 from volcano_vgpu.discovery.port import Discovery
 from volcano_vgpu.monitor.monitor import NodeMonitor, known_of
-
-LIST_SECONDS: Final = 2.0
-"""How long pod-resources may take."""
 
 COLLECT_SECONDS: Final = 60.0
 """Between two looks for what pods left behind; a pod's remains go at the second."""
@@ -122,7 +113,9 @@ class Agent:
         self._events = EventRecorder(api, "volcano-vgpu", settings.node)
         self._record = CheckpointReader(Path(settings.kubelet_directory))
         self._resources = PodResources(Path(settings.pod_resources_socket))
-        self._specifications = CdiDirectory(Path(settings.cdi_directory))
+        self._specifications = CdiDirectory(
+            Path(settings.cdi_directory), dialect=settings.dialect, factor=settings.gpu_memory_factor
+        )
         self._directories = ContainerDirectories(Path(settings.hook_path), Path(settings.lock_path))
         self._bookkeeper = Bookkeeper(
             api,
@@ -147,8 +140,7 @@ class Agent:
             self._specifications, self._directories, recorded=self._record.pods, live=self._live_pods
         )
         self._monitor = NodeMonitor(settings, metrics.metrics, known=self._known, pods=self.pods.all)
-        self._plugin: VolcanoDevicePlugin | None = None
-        self._endpoint: DevicePluginServer | None = None
+        self._kubelet = self._serving(settings)
         self._web = WebServer(
             Starlette(routes=probe_routes(alive=self._alive(), ready=self._ready(), metrics=metrics.metrics)),
             host=settings.listen.host,
@@ -178,8 +170,7 @@ class Agent:
         """Ends, and leaves node and containers as they are for the next process."""
         self._stop.set()
         self._thread.join()
-        if self._endpoint is not None:
-            self._endpoint.stop()
+        self._kubelet.stop()
         self._monitor.stop()
         self.cards.stop()
         self._scheduler.stop()
@@ -196,7 +187,8 @@ class Agent:
         if not self._synced() or not self._alone():
             return
         self._prepare()
-        self._scheduler.start()
+        if not self._settings.speaks_hami:
+            self._scheduler.start()
         self.publisher.start()
         self.cards.start(self.publisher)
         self._bookkeeper.start()
@@ -204,13 +196,14 @@ class Agent:
         self._metrics.read_from(self._sources())
         self._monitor.start()
         if self._serves:
-            self._plugin, self._endpoint = self._serving()
-            self._endpoint.start()
+            self._kubelet.start()
         failed = ""
         while not self._stop.wait(self._collect_seconds):
             try:
-                if self._without_library():
+                if without_library(self._settings):
                     self._install()
+                if self._serves:
+                    self._kubelet.look()
                 self._leftovers.collect()
                 self.publisher.report_leftovers(self._leftovers.kept)
                 failed = ""
@@ -218,6 +211,28 @@ class Agent:
                 if failed != repr(error):
                     failed = repr(error)
                     _log.exception("leftovers_not_removed")
+
+    def _serving(self, settings: AgentSettings) -> KubeletServing:
+        ports = ports_of(
+            settings,
+            cards=self.cards,
+            pods=self.pods,
+            record=self._record,
+            resources=self._resources,
+            specifications=self._specifications,
+            directories=self._directories,
+            outcomes=self._reporter,
+        )
+        parts = ServingParts(
+            api=self._hasty,
+            cards=self.cards,
+            ports=ports,
+            record=self._record,
+            publisher=self.publisher,
+            metrics=self._metrics,
+            stopping=self._stop,
+        )
+        return KubeletServing(settings, parts)
 
     def _synced(self) -> bool:
         """Waits for node and pods; whether they came before the end."""
@@ -249,12 +264,12 @@ class Agent:
             registered = dict(self._record.read().registered or {})
         except Exception as error:  # noqa: BLE001 - a record that cannot be read says nothing of others
             _log.warning("checkpoint_unreadable", error=str(error))
-        count = self._settings.resources.count
+        count = self._settings.names.count
         around = NodeEnvironment(
             sockets=competing_plugins.live_sockets(Path(directory)),
             node=self._own.by_name("", self._settings.node) or {},
             pods=self.pods.all(),
-            remembered=registered.get(count, ()),
+            remembered=registered,
             own_pod=self._own_pod,
         )
         return "; ".join(map(str, competing_plugins.rivals(around, resource=count, directory=directory)))
@@ -273,66 +288,13 @@ class Agent:
         if found.problem and self._settings.mode is not SharingMode.MIG:
             _log.warning("library_missing", reason=found.problem)
 
-    def _serving(self) -> tuple[VolcanoDevicePlugin, DevicePluginServer]:
-        settings = self._settings
-        passing = settings.container.pass_device_specs
-        ports = Ports(
-            resource=settings.resources.count,
-            offer=lambda: self.cards.sight.offer,
-            settings=lambda: EditSettings.of(settings, device_files() if passing else ()),
-            pods=self.pods,
-            checkpoint=self._record.read,
-            listed=self._listed,
-            specifications=self._specifications,
-            directories=self._directories,
-            outcomes=self._reporter,
-            unlimited=self._unlimited,
-        )
-        plugin = VolcanoDevicePlugin(
-            ports,
-            cards=lambda: self.cards.sight.slots,
-            nonce=lambda: secrets.token_hex(6),
-            clock=time.monotonic,
-            watcher=self._metrics,
-            cdi=self._uses_cdi(),
-        )
-        endpoint = DevicePluginServer(
-            plugin, directory=Path(settings.kubelet_directory), resource=settings.resources.count
-        )
-        self.cards.tell(plugin.offer)
-        return plugin, endpoint
-
-    def _unlimited(self) -> ContainerRefusal | None:
-        mps = self._settings.mode is SharingMode.MPS
-        return self._without_library() or (library.without_mps(Path(MPS_ROOT)) if mps else None)
-
-    def _without_library(self) -> ContainerRefusal | None:
-        return library.missing(Path(self._settings.hook_path), sha256=self._settings.library_sha256)
-
-    def _uses_cdi(self) -> bool:
-        if self._settings.cdi != "auto":
-            return self._settings.cdi == "always"
-        while not self._stop.is_set():
-            try:
-                support = cdi_support(self._hasty.get(paths.node(self._settings.node)))
-            except KubeError as error:
-                _log.warning("runtime_unknown", error=str(error))
-                self._stop.wait(1.0)
-                continue
-            _log.info("cdi_decided", used=support.works, reason=support.why)
-            return support.works
-        return True
-
-    def _listed(self) -> Iterable[ContainerDevices]:
-        return self._resources.list(timeout=LIST_SECONDS)
-
     def _pod_changed(self, change: ObjectChange) -> None:
         """A pod that Volcano has bound is counted twice by some schedulers until they hear of the node again.
 
         In a cluster whose allocations come from the cache Volcano counts no cards.
         """
         raw = change.object
-        if change.kind != "added" or raw is None or not self._cards_of(raw):
+        if self._settings.speaks_hami or change.kind != "added" or raw is None or not self._cards_of(raw):
             return
         notes = lenient.inside(raw, "metadata", "annotations")
         if mode.AllocatorMode.EXTENDER in (notes.get(allocator_mark.KEY), notes.get(names.MARKER_KEY)):
@@ -377,21 +339,18 @@ class Agent:
             pods=self.pods.all,
             allocations=lambda: self._specifications.allocations,
             use=self._discovery.use,
-            registered=self._registered,
+            registered=lambda: self._kubelet.registered,
             offered=lambda: len(self.publisher.offered),
             unwritten=lambda: self._bookkeeper.waiting,
             directories=lambda: self._leftovers.totals,
-            factor=self._settings.gpu_memory_factor,
+            factor=self._settings.memory_unit,
         )
 
     def _known(self) -> Known:
-        offer, factor = self.cards.sight.offer, self._settings.gpu_memory_factor
+        offer, factor = self.cards.sight.offer, self._settings.memory_unit
         served = self._specifications.allocations
         pods, cards = self.pods.all(), offer.inventory.cards
         return known_of(pods, served, offer.entry, spec=offer.spec, factor=factor, cards=cards)
-
-    def _registered(self) -> bool:
-        return self._endpoint is not None and self._endpoint.registered.is_set()
 
     def _alive(self) -> dict[str, Check]:
         return {"agent": lambda: "" if self._thread.is_alive() else "its main thread has ended"}
@@ -405,5 +364,5 @@ class Agent:
             "rivals": lambda: self._rivals,
             "cards": lambda: self.cards.trouble,
             "register": lambda: "" if self.publisher.valid else "the node has no valid register of healthy cards",
-            "kubelet": lambda: "" if self._registered() else "the plugin is not registered with the kubelet yet",
+            "kubelet": lambda: "" if self._kubelet.registered else "the plugin is not registered with the kubelet yet",
         }

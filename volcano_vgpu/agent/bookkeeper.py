@@ -1,4 +1,8 @@
-"""What is written back to Volcano after a container was served: its segment is erased, its pod's phase is set.
+"""What is written back after a container was served: its segment is erased, its pod's phase is set.
+
+HAMi's scheduler takes a lock and leaves it to the node's plugin, so that the same is written for its pods. Our
+allocator takes none on a node of this agent and writes no phase on the pod: then nobody waits, and nothing is written.
+A pod that another vendor's plugin has still to serve keeps phase and lock until that plugin has.
 
 One patch a pod, conditional on the version that was read, from a thread of its own: no start of a container waits for
 it. What has to be written follows from the pod as it is and from what was served (``settled``), so that it does not
@@ -23,18 +27,18 @@ from hami_plugins.errors import ContentionError, KubeError, WireError
 from hami_plugins.kube import paths
 from hami_plugins.model.units import PodUid
 from hami_plugins.model.vendor import VendorSpec
-from hami_plugins.vendors.volcano import BIND_TIME_KEY, PHASE_KEY, SPEC, TIME_KEY
+from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.wire import pods as wire_pods
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pods import finished
-from volcano_vgpu.agent.prestart import Pods
-from volcano_vgpu.core.allocations import FAILED, asking
+from volcano_vgpu.agent.ports import Pods
+from volcano_vgpu.core.assignments import asking
+from volcano_vgpu.core.dialects import FAILED, SUCCESS, PodKeys, keys_of
 from volcano_vgpu.core.refusals import ContainerRefusal
 from volcano_vgpu.core.shares import AllocatedContainer
 
-SUCCESS: Final = "success"
-DONE: Final = "18446744073709551615"
-"""The time of a pod that no longer has to be served: the largest number of 64 bits, as the existing plugin has it."""
+_TO_ALLOCATE: Final = "devices-to-allocate"
+"""What the keys of HAMi's lists end with that have devices for plugins still to serve."""
 
 FIRST_DELAY: Final = 0.05
 LONGEST_DELAY: Final = 30.0
@@ -66,7 +70,8 @@ def settled(raw: Json, served: Collection[str], *, failed: bool, spec: VendorSpe
         pod = wire_pods.pod(raw)
     except WireError:
         return {}
-    if spec.keys.allocated not in pod.annotations:
+    keys = keys_of(spec)
+    if spec.keys.allocated not in pod.annotations or (keys.phase_is_asked and _unasked(pod.annotations, keys, spec)):
         return {}
     wanted: dict[str, str] = {}
     left = pod.annotations.get(spec.keys.to_allocate)
@@ -75,20 +80,26 @@ def settled(raw: Json, served: Collection[str], *, failed: bool, spec: VendorSpe
         done = {at for at, name in enumerate(asking(pod, spec)) if name in served or name not in counted}
         pieces = ["" if at in done else piece for at, piece in enumerate(left.split(";"))]
         wanted[spec.keys.to_allocate] = left = ";".join(pieces)
-    phase = pod.annotations.get(PHASE_KEY)
+    phase = pod.annotations.get(keys.phase)
     if phase != SUCCESS and (failed or phase == FAILED):
-        wanted |= {PHASE_KEY: FAILED, TIME_KEY: DONE}
+        wanted |= {keys.phase: FAILED, **keys.settled}
     elif served and not (left or "").strip(";"):
-        wanted |= {PHASE_KEY: SUCCESS, TIME_KEY: DONE}
+        wanted |= {keys.phase: SUCCESS, **keys.settled}
     return {key: text for key, text in wanted.items() if pod.annotations.get(key) != text}
 
 
-def bound_at(annotations: Mapping[str, str], now: datetime) -> datetime | None:
-    """When Volcano gave the pod to the node: the node's lock was taken just before.
+def _unasked(annotations: Mapping[str, str], keys: PodKeys, spec: VendorSpec) -> bool:
+    """Whether no scheduler waits for the phase, or another vendor's plugin has still to serve the pod."""
+    others = (text for key, text in annotations.items() if key.endswith(_TO_ALLOCATE) and key != spec.keys.to_allocate)
+    return not annotations.get(keys.phase) or any("," in text for text in others)
+
+
+def bound_at(annotations: Mapping[str, str], now: datetime, spec: VendorSpec = SPEC) -> datetime | None:
+    """When a scheduler gave the pod to the node: the node's lock was taken just before.
 
     ``None`` for a time in the future: the owner of a pod may write any, and every later lock would be released for it.
     """
-    text = annotations.get(BIND_TIME_KEY, "")
+    text = annotations.get(keys_of(spec).bind_time, "")
     if not (text.isascii() and text.isdigit() and len(text) < 12):
         return None
     found = datetime.fromtimestamp(int(text), UTC)
@@ -120,7 +131,7 @@ class Bookkeeper:
         *,
         held: Callable[[PodUid], Collection[str]],
         known: Callable[[], Collection[PodUid]],
-        release_lock: Callable[[datetime], None],
+        release_lock: Callable[[datetime, tuple[str, str]], None],
         clock: Callable[[], float],
         luck: Random,
         spec: VendorSpec = SPEC,
@@ -228,9 +239,9 @@ class Bookkeeper:
                 raise
             _log.info("pod_written", pod=place, **{key.rpartition("/")[2]: text for key, text in changes.items()})
         annotations = {**(metadata.get("annotations") or {}), **changes}
-        taken = bound_at(annotations, datetime.now(UTC))
-        if taken is not None and annotations.get(PHASE_KEY) in (SUCCESS, FAILED):
-            self._release_lock(taken)
+        taken = bound_at(annotations, datetime.now(UTC), self._spec)
+        if taken is not None and annotations.get(keys_of(self._spec).phase) in (SUCCESS, FAILED):
+            self._release_lock(taken, (metadata["namespace"], metadata["name"]))
         return None
 
     def _seen(self, uid: PodUid, task: _Task) -> Json | None:

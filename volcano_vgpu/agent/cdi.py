@@ -23,7 +23,8 @@ from typing import Any, Final
 import structlog
 
 from hami_plugins.errors import WireError
-from hami_plugins.model.units import PodUid
+from hami_plugins.model.dialect import Dialect
+from hami_plugins.model.units import MiB, PodUid
 from hami_plugins.wire import volcano
 from hami_plugins.wire.pod_devices import AssignedDevice
 from volcano_vgpu.core import edits
@@ -36,6 +37,8 @@ from volcano_vgpu.core.shares import AllocatedContainer
 CONTAINER_KEY: Final = "volcano.sh/container"
 SLOTS_KEY: Final = "volcano.sh/slots"
 ASSIGNMENT_KEY: Final = "volcano.sh/assignment"
+DIALECT_KEY: Final = "volcano.sh/dialect"
+"""Whose allocation it is, where it is not Volcano's."""
 
 _PREFIX: Final = f"{KIND.replace('/', '-')}_"
 _SUFFIX: Final = ".json"
@@ -61,6 +64,7 @@ class Serving:
     allocation: Allocation
     allocated: AllocatedContainer
     edits: ContainerEdits
+    dialect: Dialect = Dialect.VOLCANO
 
     @property
     def assignment(self) -> str:
@@ -70,10 +74,15 @@ class Serving:
 
 
 class CdiDirectory:
-    """The specifications of this node's pods. Safe to use from several threads, one per pod."""
+    """The specifications of this node's pods. Safe to use from several threads, one per pod.
 
-    def __init__(self, directory: Path) -> None:
+    What was handed out is told in the units of ``dialect``; ``factor`` is the MiB in a unit of Volcano's register.
+    """
+
+    def __init__(self, directory: Path, *, dialect: Dialect = Dialect.VOLCANO, factor: int = 1) -> None:
         self._directory = directory
+        self.dialect = dialect
+        self._factor = factor
         self._lock = threading.Lock()
         self._pods: Mapping[PodUid, Devices] = {}
         self._served: Mapping[PodUid, tuple[Allocation, ...]] = {}
@@ -105,7 +114,7 @@ class CdiDirectory:
         with self._lock:
             self._pods = {uid: devices for uid, devices in found.items() if devices}
             self._served = {uid: _allocations(uid, devices) for uid, devices in self._pods.items()}
-            self._handed = {uid: _handed(devices) for uid, devices in self._pods.items()}
+            self._handed = {uid: self._handed_of(devices) for uid, devices in self._pods.items()}
         return None
 
     @property
@@ -154,7 +163,7 @@ class CdiDirectory:
         with self._lock:
             self._pods = {**self._pods, uid: devices}
             self._served = {**self._served, uid: _allocations(uid, devices)}
-            self._handed = {**self._handed, uid: _handed(devices)}
+            self._handed = {**self._handed, uid: self._handed_of(devices)}
         return None
 
     def forget(self, uid: PodUid) -> str:
@@ -172,6 +181,24 @@ class CdiDirectory:
     def path(self, uid: PodUid) -> Path:
         """The file of a pod's specification."""
         return self._directory / f"{_PREFIX}{uid}{_SUFFIX}"
+
+    def _handed_of(self, devices: Devices) -> Mapping[str, tuple[AssignedDevice, ...]]:
+        found: dict[str, tuple[AssignedDevice, ...]] = {}
+        for device in devices.values():
+            text, _, _ = str(device["annotations"].get(ASSIGNMENT_KEY, "")).rpartition(" ")
+            theirs = str(device["annotations"].get(DIALECT_KEY, Dialect.VOLCANO))
+            with contextlib.suppress(WireError):
+                found[_container(device)] = tuple(
+                    each._replace(memory=self._in_units(each.memory, theirs))
+                    for part in volcano.decode_assignment(ASSIGNMENT_KEY, text)
+                    for each in part
+                )
+        return found
+
+    def _in_units(self, memory: MiB, theirs: str) -> MiB:
+        if theirs == self.dialect:
+            return memory
+        return MiB(memory * self._factor if self.dialect is Dialect.HAMI else -(-memory // self._factor))
 
     @staticmethod
     def _uid_of(path: Path) -> PodUid:
@@ -215,6 +242,8 @@ def _device(serving: Serving, had: Mapping[str, Any] | None) -> Mapping[str, Any
         SLOTS_KEY: ",".join(sorted(allocation.slots)),
         ASSIGNMENT_KEY: serving.assignment,
     }
+    if serving.dialect is not Dialect.VOLCANO:
+        about[DIALECT_KEY] = serving.dialect.value
     if had is None:
         return edits.cdi_device(allocation.nonce, serving.edits, about)
     return {**had, "name": allocation.nonce, "annotations": about}
@@ -230,17 +259,6 @@ def _allocations(uid: PodUid, devices: Devices) -> tuple[Allocation, ...]:
         )
         for nonce, device in devices.items()
     )
-
-
-def _handed(devices: Devices) -> Mapping[str, tuple[AssignedDevice, ...]]:
-    found: dict[str, tuple[AssignedDevice, ...]] = {}
-    for device in devices.values():
-        text, _, _ = str(device["annotations"].get(ASSIGNMENT_KEY, "")).rpartition(" ")
-        with contextlib.suppress(WireError):
-            found[_container(device)] = tuple(
-                each for part in volcano.decode_assignment(ASSIGNMENT_KEY, text) for each in part
-            )
-    return found
 
 
 def _container(device: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ from hami_plugins.wire.pods import finished
 from volcano_vgpu.agent import competing_plugins, node
 from volcano_vgpu.agent.cdi import CdiDirectory
 from volcano_vgpu.agent.containers import REMEDY, ContainerDirectories
-from volcano_vgpu.agent.kubelet import SOCKET
+from volcano_vgpu.agent.kubelet import OTHER_SOCKET, SOCKET
 from volcano_vgpu.agent.node import NodePublisher
 from volcano_vgpu.agent.pods import NodePods
 from volcano_vgpu.core import register
@@ -48,7 +48,7 @@ class Cleaner:
         self._settings = settings
         self._api = api
         self._pods = NodePods(api, settings.node)
-        self._specifications = CdiDirectory(Path(settings.cdi_directory))
+        self._specifications = CdiDirectory(Path(settings.cdi_directory), dialect=settings.dialect)
         self._directories = ContainerDirectories(Path(settings.hook_path), Path(settings.lock_path))
 
     def blocking_reason(self) -> str:
@@ -99,7 +99,7 @@ class Cleaner:
     def _on_node(self, found: Json) -> list[str]:
         """The annotations and sums of ours that the node has, and its slots."""
         changes = register.withdrawal(found, self._settings)
-        name, count = self._settings.node, self._settings.resources.count
+        name, count = self._settings.node, self._settings.names.count
         annotations = (changes.node.get("metadata") or {}).get("annotations") or {}
         sums = (changes.status.get("status") or {}).get("capacity") or {}
         lines = [f"node {name}: annotation {key}" for key in sorted(annotations)]
@@ -137,7 +137,8 @@ class Cleaner:
     def _own_files(self, running: frozenset[PodUid]) -> list[Path]:
         """Library, socket and lock; the library stays as long as a container has it mounted."""
         hook = Path(self._settings.hook_path)
-        names = [Path(self._settings.kubelet_directory) / SOCKET, lock_of(self._settings)]
+        plugins = Path(self._settings.kubelet_directory)
+        names = [plugins / SOCKET, plugins / OTHER_SOCKET, lock_of(self._settings)]
         if not self._specifications.pods & running and (hook / RECORD).exists():
             names += [hook / LIBRARY, hook / PRELOAD, hook / RECORD]
         return [path for path in names if path.exists()]

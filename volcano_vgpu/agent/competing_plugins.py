@@ -9,18 +9,19 @@ from __future__ import annotations
 import re
 import socket
 import stat
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from hami_plugins.node.kubelet import sockets
+from hami_plugins.vendors import nvidia
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pods import finished, leaving
 from volcano_vgpu.agent.kubelet import SOCKET
 from volcano_vgpu.core import register, slots
 
-WHOLE_CARDS: Final = "nvidia.com/gpu"
+WHOLE_CARDS: Final = nvidia.RESOURCES.count
 """The resource of NVIDIA's own plugin, and of HAMi's."""
 
 _NVIDIAS: Final = re.compile(r"nvidia-.*\.sock|nvidia\.sock|volcano\.sock|hami-.*\.sock")
@@ -43,13 +44,13 @@ class CompetingPlugin:
 @dataclass(frozen=True, slots=True)
 class NodeEnvironment:
     """What is to be seen on the node: sockets that somebody answers on, the node, its pods, and the ids that the
-    kubelet remembers for our resource (``Checkpoint.registered``). ``own_pod`` is the UID or the name of the agent's
+    kubelet remembers for each resource (``Checkpoint.registered``). ``own_pod`` is the UID or the name of the agent's
     own pod."""
 
     sockets: tuple[str, ...]
     node: Json
     pods: tuple[Json, ...] = ()
-    remembered: tuple[str, ...] = ()
+    remembered: Mapping[str, Collection[str]] = field(default_factory=dict)
     own_pod: str = ""
 
 
@@ -63,18 +64,23 @@ def live_sockets(directory: Path) -> tuple[str, ...]:
 
 
 def rivals(around: NodeEnvironment, *, resource: str, directory: str) -> tuple[CompetingPlugin, ...]:
-    """Everybody who owns the same cards or the same resource."""
+    """Everybody who owns the same cards or the same resource.
+
+    An agent that ran here before, in whichever dialect, is none: its slots are known by their names.
+    """
     suspects = _suspects(around, directory)
     named = f" (it may be {', '.join(suspects)})" if suspects else ""
     found = [_of_socket(name, named) for name in around.sockets if name == SOCKET or _NVIDIAS.fullmatch(name)]
-    if (cards := register.allocatable(around.node, WHOLE_CARDS)) > 0:
+    cards = register.allocatable(around.node, WHOLE_CARDS)
+    if cards > 0 and not _ours(around.remembered.get(WHOLE_CARDS, ())):
         found.append(
             CompetingPlugin(
                 f"the node offers {cards} {WHOLE_CARDS}: another plugin allocates the same cards{named}",
                 f"remove it from this node, or take the node out of its selector; {WHOLE_CARDS} must be 0",
             )
         )
-    if (number := register.allocatable(around.node, resource)) > 0 and not _ours(around.remembered):
+    number = register.allocatable(around.node, resource) if resource != WHOLE_CARDS else 0
+    if number > 0 and not _ours(around.remembered.get(resource, ())):
         found.append(
             CompetingPlugin(
                 f"the node offers {number} {resource} that the agent did not offer{named}",

@@ -4,7 +4,8 @@ Built-in defaults, then Volcano's own device configuration, then the agent's YAM
 said about this node: by the node file, then by our own overrides (``nodes``). Later ones win, member by member.
 
 Volcano's ConfigMap ``volcano-vgpu-device-config`` and the node file of its plugin are taken as they are
-(volcano-vgpu-device-plugin 1.12.0 ``pkg/util/util.go``), also as the manifests that hold them.
+(volcano-vgpu-device-plugin 1.12.0 ``pkg/util/util.go``), also as the manifests that hold them. So are HAMi's
+(HAMi 2.10.0 ``pkg/device-plugin/nvidiadevice``), which have the same form, where the dialect is HAMi's.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from hami_plugins.config import layers, texts
 from hami_plugins.config.layers import Layer
 from hami_plugins.config.reference import SettingsProgram
 from hami_plugins.errors import ConfigError, WireError
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.wire import volcano_config
 from volcano_vgpu.core.settings import AgentSettings, SharingSettings
 
@@ -59,6 +61,18 @@ SHARED: Final = (
     "deviceSplitCount", "deviceMemoryScaling", "deviceCoreScaling", "gpuMemoryFactor", "disableCoreLimit",
     "knownMigGeometries",
 )  # fmt: skip
+HAMI_MEMBERS: Final = {
+    "deviceSplitCount": ("deviceSplitCount",),
+    "deviceMemoryScaling": ("deviceMemoryScaling",),
+    "deviceCoreScaling": ("deviceCoreScaling",),
+    "disableCoreLimit": ("disableCoreLimit",),
+    "memoryFactor": ("gpuMemoryFactor",),
+    "defaultMemory": ("defaults", "memory"),
+    "defaultCores": ("defaults", "cores"),
+    "gpuCorePolicy": ("container", "corePolicy"),
+}
+"""Members of HAMi's section ``nvidia``, and where ours are."""
+
 NODE_NUMBERS: Final = {
     "devicememoryscaling": "deviceMemoryScaling",
     "devicecorescaling": "deviceCoreScaling",
@@ -80,11 +94,13 @@ def load(
     plugin's node file, ``labels`` those of the node (overrides by label wait for them). Raises ``ConfigError`` with the
     source, the path, the value and what is allowed.
     """
-    found = [_from_device_config(device_config)] if device_config is not None else []
-    found += [
+    found = [
         Layer("settings", texts.mapping(text, "settings")),
         layers.of_environment(env, PREFIX, _KNOWN_VARIABLES),
     ]
+    if device_config is not None:
+        hamis = layers.merged(found).get("dialect") == Dialect.HAMI
+        found.insert(0, (_from_hami_config if hamis else _from_device_config)(device_config))
     if "node" not in layers.merged(found):
         raise ConfigError("settings: node: the name of this node is missing; set NODE_NAME from spec.nodeName")
     settings = layers.made(AgentSettings, found)
@@ -109,6 +125,23 @@ def _from_device_config(text: str) -> Layer:
     if raw.get("passDeviceSpecs") is not None:
         values["container"] = {"passDeviceSpecs": raw["passDeviceSpecs"]}
     return Layer(source, values)
+
+
+def _from_hami_config(text: str) -> Layer:
+    """The part ``nvidia`` of HAMi's device configuration; members that are the scheduler's alone are skipped."""
+    source = "device configuration"
+    raw = texts.unwrapped(texts.mapping(text, source), volcano_config.KEY, source).get("nvidia") or {}
+    if not isinstance(raw, dict):
+        raise ConfigError(f"{source}: nvidia: not a mapping (found {texts.short(raw)})")
+    values: dict[str, Any] = {}
+    for theirs, place in HAMI_MEMBERS.items():
+        if raw.get(theirs) not in (None, ""):
+            inside = values
+            for step in place[:-1]:
+                inside = inside.setdefault(step, {})
+            inside[place[-1]] = raw[theirs]
+    names = {ours: raw[theirs] for theirs, ours in NAMES.items() if raw.get(theirs)}
+    return Layer(source, values | ({"resources": names} if names else {}))
 
 
 def _with_node_file(settings: AgentSettings, text: str) -> AgentSettings:

@@ -15,7 +15,7 @@ from hami_plugins.model.vendor import VendorSpec
 from volcano_vgpu.agent.server import Slot
 from volcano_vgpu.core.health import Transition, transitions
 from volcano_vgpu.core.model import NodeInventory
-from volcano_vgpu.core.register import REGISTER_KEY, NodeRegistration
+from volcano_vgpu.core.register import NodeRegistration
 from volcano_vgpu.core.shares import NodeOffer
 from volcano_vgpu.core.slots import Slots
 from volcano_vgpu.discovery.port import Discovery, DiscoveryError
@@ -176,7 +176,7 @@ class CardKeeper:
         told = words or NodeRegistration(annotations={}, capacity={}, cards=(), registered=(), passed_over={})
         offer = NodeOffer.of(
             self._sharing.node,
-            told.annotations.get(REGISTER_KEY, ""),
+            told.annotations.get(self._sharing.spec.keys.register, ""),
             inventory,
             spec=self._sharing.spec,
             passed_over=told.passed_over,

@@ -31,6 +31,9 @@ from hami_plugins.node.kubelet.grpc_server import UnixServer
 from volcano_vgpu.agent.server import OPTIONS, VolcanoDevicePlugin
 
 SOCKET: Final = "volcano-vgpu.sock"
+OTHER_SOCKET: Final = "volcano-vgpu-other.sock"
+"""Where pods of the dialect that the node spoke before are served."""
+
 POLL_SECONDS: Final = 0.4
 REGISTER_SECONDS: Final = 5.0
 UNHEARD_SECONDS: Final = 1.0

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from hami_plugins.node.hami_core.library import mismatch
 from hami_plugins.wire.hami_core import LIBRARY, PRELOAD
+from volcano_vgpu.core.edits import LICENSE, VALIDATOR
 from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
 
 
@@ -23,6 +24,11 @@ def missing(hook: Path, *, sha256: str = "") -> ContainerRefusal | None:
     return ContainerRefusal(
         RefusalCode.LIBRARY, f"{text}the image that has HAMi-core and see the agent's log, or install it there"
     )
+
+
+def licensed(hook: Path) -> bool:
+    """Whether HAMi's license and its validator are there for containers; a runtime refuses to mount what is not."""
+    return all((hook / name).is_file() for name in (LICENSE, VALIDATOR))
 
 
 def without_mps(root: Path) -> ContainerRefusal | None:

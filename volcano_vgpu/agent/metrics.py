@@ -21,7 +21,7 @@ from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pod_devices import AssignedDevice
 from volcano_vgpu.agent.containers import DirectoryTotals
 from volcano_vgpu.agent.devices import CurrentView
-from volcano_vgpu.core.allocations import record_of
+from volcano_vgpu.core.assignments import record_of
 from volcano_vgpu.core.model import DeviceMeasurement
 from volcano_vgpu.core.refusals import ContainerRefusal
 

@@ -37,6 +37,9 @@ _FORBIDDEN: Final = 403
 _TIMING: Final = PublicationTiming()
 _BACKOFF: Final = Backoff(first=0.1, most=30.0)
 
+MOST_SERVED: Final = 256
+"""So many pods are remembered whose lock may still be seen on the node."""
+
 FIRST_SESSION: Final = timedelta(seconds=4)
 """How long a scheduler needs from taking over to its first session; a touch before that is lost (``trials.md`` V3)."""
 
@@ -123,7 +126,8 @@ class NodePublisher(Runnable):
         self._node: Json | None = None
         self._inventory: NodeInventory | None = None
         self._leftovers: str | None = None
-        self._needs = Needs(None, settings.scheduler)
+        self._forgotten = False
+        self._needs = Needs(None, settings.scheduler, settings.dialect)
         self._duties = Duties()
         self._offer = Offer()
         self._finished = False
@@ -181,6 +185,14 @@ class NodePublisher(Runnable):
                 self._reworded()
                 self._wake()
 
+    def forget_other(self) -> None:
+        """Removes the number of slots of the other dialect, which the kubelet no longer writes."""
+        with self._changed:
+            if not self._forgotten:
+                self._forgotten = True
+                self._reworded()
+                self._wake()
+
     def adapt(self, needs: Needs) -> None:
         """Takes to a scheduler that needs something else."""
         with self._changed:
@@ -206,14 +218,17 @@ class NodePublisher(Runnable):
                 since = now if fresh or leader.since is None else min(leader.since, now)
                 self._touch_after(since + FIRST_SESSION + self._timing.settle, WriteReason.RESTART)
 
-    def release_lock(self, taken_by: datetime) -> None:
-        """Releases the node's lock where it was taken at or before that moment: its pod has been served.
+    def release_lock(self, taken_by: datetime, pod: tuple[str, str] = ("", "")) -> None:
+        """Releases the node's lock where it was taken at or before that moment, or names that pod, which was served.
 
         Volcano's lock does not say whose it is, but it is taken before its pod is assigned, and no other meanwhile.
+        HAMi's has namespace and name.
         """
         with self._changed:
             until = self._duties.served_until
-            self._duties = replace(self._duties, served_until=taken_by if until is None else max(until, taken_by))
+            served = (*(each for each in self._duties.served if each != pod), pod)[-MOST_SERVED:]
+            taken = taken_by if until is None else max(until, taken_by)
+            self._duties = replace(self._duties, served_until=taken, served=served)
             self._wake()
 
     def withdraw(self, timeout: float = 30.0) -> bool:
@@ -230,7 +245,13 @@ class NodePublisher(Runnable):
 
     def _reworded(self) -> NodeRegistration:
         inventory = self._inventory or NodeInventory()
-        words = register.desired(inventory, self._settings, handshake=self._needs.handshake, leftovers=self._leftovers)
+        words = register.desired(
+            inventory,
+            self._settings,
+            handshake=self._needs.handshake,
+            leftovers=self._leftovers,
+            forgotten=self._forgotten,
+        )
         known = None if self._inventory is None else words
         self._duties = replace(self._duties, words=known, handshake=self._needs.handshake)
         return words

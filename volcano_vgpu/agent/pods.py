@@ -13,7 +13,7 @@ from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.kube.store import Store
 from hami_plugins.wire import lenient
 from hami_plugins.wire.fields import Json
-from volcano_vgpu.core.allocator.names import ALLOCATION_KEYS
+from volcano_vgpu.core.dialects import ALLOCATION_KEYS
 
 _NOT_FOUND: Final = 404
 _METADATA: Final = (

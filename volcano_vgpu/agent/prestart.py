@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -17,16 +16,16 @@ from hami_plugins.errors import KubeError, KubeletError, WireError
 from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.units import PodUid
 from hami_plugins.node.kubelet.checkpoint import Checkpoint
-from hami_plugins.node.kubelet.pod_resources import ContainerDevices
 from hami_plugins.wire import lenient
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pod_devices import AssignedDevice
 from hami_plugins.wire.pods import containers_of, finished, leaving
-from volcano_vgpu.agent.cdi import CdiDirectory, Serving
-from volcano_vgpu.agent.containers import ContainerDirectories
+from volcano_vgpu.agent.cdi import Serving
+from volcano_vgpu.agent.ports import Ports
 from volcano_vgpu.core import edits, identity
-from volcano_vgpu.core.allocations import CONFIG_HASH_KEY, AllocationLookup, Answers, allocations_of, record_of
-from volcano_vgpu.core.edits import ContainerEdits, EditSettings, Owner
+from volcano_vgpu.core.allocations import CONFIG_HASH_KEY, AllocationLookup, Answers, allocations_of
+from volcano_vgpu.core.assignments import record_of
+from volcano_vgpu.core.edits import ContainerEdits, Owner
 from volcano_vgpu.core.identity import Adopted, AllocateCall, Allocation, IdentityDoubt, Starting, Unclear
 from volcano_vgpu.core.model import SharingMode, SlotId
 from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
@@ -57,58 +56,6 @@ _MAY_BE_STALE: Final = frozenset(
 
 _SLICE: Final = ("NVIDIA_VISIBLE_DEVICES", "CUDA_DEVICE_")
 """The variables that make up a slice, by the start of their names."""
-
-
-class Pods(Protocol):
-    """The pods of this node: ``get``, ``by_name`` and ``all`` from the watch, the others from the API server."""
-
-    def get(self, uid: str) -> Json | None:
-        """The pod with that UID."""
-
-    def by_name(self, namespace: str, name: str) -> Json | None:
-        """The pod of that name."""
-
-    def all(self) -> Collection[Json]:
-        """Every pod."""
-
-    def first(self, uid: str) -> Mapping[str, str] | None:
-        """The annotations of a pod when it was first shown on this node; ``None`` where that is not known."""
-
-    def read(self, namespace: str, name: str) -> Json | None:
-        """The pod as it is now, ``None`` where there is none. Raises ``KubeError``."""
-
-    def read_of_node(self) -> Collection[Json]:
-        """The pods of this node as they are now. Raises ``KubeError``."""
-
-
-class Outcomes(Protocol):
-    """Receives the outcome of each call; it must not block."""
-
-    def served(self, uid: PodUid, containers: Mapping[str, AllocatedContainer]) -> None:
-        """These containers of a pod have what they were allocated."""
-
-    def refused(self, uid: PodUid, container: str, refusal: ContainerRefusal) -> None:
-        """A container does not get what it asks for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ports:
-    """Everything that the serving of containers needs of the rest.
-
-    ``resource`` is the one that the kubelet counts; ``unlimited`` says why no limit would hold on this node, where that
-    is so.
-    """
-
-    resource: str
-    offer: Callable[[], NodeOffer]
-    settings: Callable[[], EditSettings]
-    pods: Pods
-    checkpoint: Callable[[], Checkpoint]
-    listed: Callable[[], Iterable[ContainerDevices]]
-    specifications: CdiDirectory
-    directories: ContainerDirectories
-    outcomes: Outcomes
-    unlimited: Callable[[], ContainerRefusal | None] = lambda: None
 
 
 class CallLog:
@@ -149,8 +96,7 @@ class PreStartHandler:
     def __init__(self, ports: Ports, book: CallLog) -> None:
         self._ports = ports
         self._book = book
-        self._deciding = threading.Lock()
-        self._reserved: dict[PodUid, PodRecord | None] = {}
+        self._reservations = ports.reservations
         self._records: dict[PodUid, _Known] = {}
         self._recorded: tuple[Checkpoint, tuple[Allocation, ...]] | None = None
 
@@ -307,7 +253,7 @@ class PreStartHandler:
         """
         offer = self._ports.offer()
         uid = whose.pod_uid
-        with self._deciding:
+        with self._reservations.lock:
             question = AllocationLookup(
                 uid=uid,
                 held={name: each.slots for name, each in whose.containers.items()},
@@ -317,12 +263,12 @@ class PreStartHandler:
             )
             answers = allocations_of(raw, question, offer)
             decided = {name: each.devices for name, each in answers.items() if isinstance(each, AllocatedContainer)}
-            self._reserved[uid] = record_of(raw, offer, decided)
+            self._reservations.held[uid] = record_of(raw, offer, decided)
         try:
             return self._written(whose, raw, answers, offer)
         finally:
-            with self._deciding:
-                del self._reserved[uid]
+            with self._reservations.lock:
+                del self._reservations.held[uid]
 
     def _others(self, uid: PodUid, recorded: Iterable[Allocation], offer: NodeOffer) -> tuple[PodRecord, ...]:
         """The pods that had their cards before: served, being served, or started by another plugin or without CDI.
@@ -340,7 +286,7 @@ class PreStartHandler:
                 unchanged = last is not None and last.raw is raw and last.handed is handed
                 known[each] = last if last and unchanged else _Known(raw, handed, record_of(raw, offer, handed or None))
         self._records = known
-        records = {each: record for each, (_, _, record) in known.items()} | self._reserved
+        records = {each: record for each, (_, _, record) in known.items()} | self._reservations.held
         return tuple(record for each, record in records.items() if record is not None and each != uid)
 
     def _written(self, whose: Starting, raw: Json, answers: Answers, offer: NodeOffer) -> Answers:
@@ -358,7 +304,7 @@ class PreStartHandler:
             if wrong is not None:
                 checked[name] = wrong
                 continue
-            servings.append(Serving(allocation=allocation, allocated=answer, edits=wanted))
+            servings.append(Serving(allocation=allocation, allocated=answer, edits=wanted, dialect=settings.dialect))
         if not servings:
             return checked
         names = [f"{whose.pod_uid}_{each.allocation.container}" for each in servings]

@@ -20,6 +20,7 @@ from hami_plugins.errors import KubeError
 from hami_plugins.kube.leases import lease_selection
 from hami_plugins.kube.port import KubeApi
 from hami_plugins.kube.reflector import Backoff, ObjectChange, Reflector
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.vendors.volcano_releases import HANDSHAKE, Version, version_of, version_of_image
 from hami_plugins.wire import lenient
 from volcano_vgpu.core.settings import Choice, Scheduler
@@ -52,18 +53,26 @@ def needs_touch(version: Version | None, why: WriteReason) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What the scheduler needs, after the version and the settings."""
+    """What the scheduler needs, after the version and the settings.
+
+    HAMi's needs neither: from 2.10 on it keeps a node that offers slots without an answer to its handshake (HAMi 2.10.0
+    ``pkg/device/devices.go``). Older ones are answered where the operator says so; no node of HAMi is ever touched.
+    """
 
     version: Version | None = None
     settings: Scheduler = field(default_factory=Scheduler)
+    dialect: Dialect = Dialect.VOLCANO
 
     @property
     def handshake(self) -> bool:
         """Whether the node must have a handshake."""
-        return _chosen(self.settings.handshake, auto=needs_handshake(self.version))
+        auto = self.dialect is Dialect.VOLCANO and needs_handshake(self.version)
+        return _chosen(self.settings.handshake, auto=auto)
 
     def touch(self, why: WriteReason) -> bool:
         """Whether the node is to be written for that reason."""
+        if self.dialect is Dialect.HAMI:
+            return False
         return _chosen(self.settings.touch, auto=needs_touch(self.version, why))
 
 

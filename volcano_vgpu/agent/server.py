@@ -21,7 +21,8 @@ from hami_plugins.node.kubelet import deviceplugin_pb2 as messages
 from hami_plugins.node.kubelet.deviceplugin_pb2_grpc import DevicePluginServicer
 from hami_plugins.node.kubelet.sockets import HEALTHY, UNHEALTHY
 from hami_plugins.wire.fields import Json
-from volcano_vgpu.agent.prestart import CallLog, Ports, PreStartHandler
+from volcano_vgpu.agent.ports import Ports
+from volcano_vgpu.agent.prestart import CallLog, PreStartHandler
 from volcano_vgpu.core import edits
 from volcano_vgpu.core.allocations import AllocationLookup, allocations_of
 from volcano_vgpu.core.edits import Owner

@@ -183,7 +183,7 @@ def run_clean(inputs: AgentInputs, *, dry_run: bool) -> int:
         return failed(reason)
     found = cleaner.left() if dry_run else cleaner.clean()
     code = _print_remains(found, nothing=f"nothing of the agent is left on node {settings.node}", dry_run=dry_run)
-    count = settings.resources.count
+    count = settings.names.count
     if found.removed and not dry_run:
         output.remark(
             f"the kubelet may write {count}: 0 again for five minutes; run this again afterwards to remove that as well"

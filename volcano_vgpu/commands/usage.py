@@ -46,7 +46,7 @@ def show_usage(inputs: AgentInputs, *, form: Form, headers: bool) -> int:
 
 def _known(inputs: AgentInputs, settings: AgentSettings) -> tuple[AgentSettings, Known]:
     """The settings for this node with its labels, and what the API server and the agent's own files say of it."""
-    specifications = CdiDirectory(Path(settings.cdi_directory))
+    specifications = _specifications(settings)
     if (refusal := specifications.look()) is not None:
         output.remark(refusal.text)
     try:
@@ -55,10 +55,17 @@ def _known(inputs: AgentInputs, settings: AgentSettings) -> tuple[AgentSettings,
         pods = NodePods(client, settings.node).read_of_node()
     except KubeError as error:
         output.remark(f"pods are not known: {error}")
-        return settings, Known(allocations=specifications.allocations, factor=settings.gpu_memory_factor)
+        return settings, Known(allocations=specifications.allocations, factor=settings.memory_unit)
     metadata = node.get("metadata") or {}
     settings = settings.on(metadata.get("labels") or {})
-    text = str((metadata.get("annotations") or {}).get(register.REGISTER_KEY) or "")
+    if settings.dialect is not specifications.dialect:
+        specifications = _specifications(settings)
+        specifications.look()
+    text = register.register_of(node, settings.dialect)
     offer = NodeOffer.of(NodeName(settings.node), text, NodeInventory(), spec=settings.spec)
-    factor = settings.gpu_memory_factor
+    factor = settings.memory_unit
     return settings, known_of(pods, specifications.allocations, offer.entry, spec=settings.spec, factor=factor)
+
+
+def _specifications(settings: AgentSettings) -> CdiDirectory:
+    return CdiDirectory(Path(settings.cdi_directory), dialect=settings.dialect, factor=settings.gpu_memory_factor)

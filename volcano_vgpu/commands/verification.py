@@ -14,12 +14,13 @@ from hami_plugins.cli.kit.edge import Exit
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.errors import WireError
 from hami_plugins.kube.port import KubeApi, Selection
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.output.rows import Table, TableRow
 from hami_plugins.output.schema import API_VERSION
 from hami_plugins.wire import volcano
 from hami_plugins.wire.fields import Json
-from volcano_vgpu.core import register
-from volcano_vgpu.core.settings import AgentSettings
+from volcano_vgpu.core import hami_register, register
+from volcano_vgpu.core.settings import AgentSettings, NodeDialect
 
 _NODES: Final = "/api/v1/nodes"
 
@@ -73,14 +74,15 @@ class InstallationReport:
 def states(nodes: Iterable[Json], settings: AgentSettings) -> Iterator[NodeReport]:
     """The nodes that say something of cards, in order of their names."""
     for node in sorted(nodes, key=lambda each: str(each["metadata"]["name"])):
-        text = register.annotations_of(node).get(register.REGISTER_KEY, "")
-        slots = register.allocatable(node, settings.resources.count)
+        spoken = settings.speaking(_dialect_of(node))
+        text = register.register_of(node, spoken.dialect)
+        slots = register.allocatable(node, spoken.names.count)
         if not text and slots == 0:
             continue
-        memory = register.allocatable(node, settings.resources.memory)
-        cards, complaint = _cards(text)
+        cards, registered, complaint = _cards(text, spoken)
+        memory = registered if spoken.speaks_hami else register.allocatable(node, spoken.names.memory)
         leftovers = register.annotations_of(node).get(register.LEFTOVERS_KEY, "")
-        complaint = complaint or _missing(slots, memory, settings) or leftovers
+        complaint = complaint or _missing(slots, memory, spoken) or leftovers
         yield NodeReport(str(node["metadata"]["name"]), cards, slots, memory, complaint)
 
 
@@ -128,17 +130,27 @@ def _read(api: KubeApi) -> list[Json]:
     return [node for page in api.list_pages(Selection(_NODES, "Node")) for node in page.items]
 
 
-def _cards(text: str) -> tuple[int, str]:
+def _dialect_of(node: Json) -> NodeDialect:
+    """The dialect that an agent of ours speaks on a node; one of HAMi's own plugin does not count."""
+    return Dialect.HAMI if hami_register.is_ours(register.register_of(node, Dialect.HAMI)) else Dialect.VOLCANO
+
+
+def _cards(text: str, settings: AgentSettings) -> tuple[int, int, str]:
+    """The cards of a register, their memory, and what is wrong with it."""
     if not text:
-        return 0, "it offers slots and has no register: Volcano places nothing there, or crashes"
+        return 0, 0, "it offers slots and has no register: Volcano places nothing there, or crashes"
     try:
-        return len(volcano.decode_register(register.REGISTER_KEY, text)), ""
+        if settings.speaks_hami:
+            found = hami_register.decode(text)
+        else:
+            found = volcano.decode_register(register.REGISTER_KEY, text)
     except WireError as error:
-        return 0, str(error)
+        return 0, 0, str(error)
+    return len(found), sum(card.memory for card in found), ""
 
 
 def _missing(slots: int, memory: int, settings: AgentSettings) -> str:
-    names = settings.resources
+    names = settings.names
     if not slots:
         return f"no {names.count} is offered: the agent is not registered with the kubelet; see the agent's /readyz"
     return "" if memory else f"no {names.memory} is offered: the agent could not write it; see its log"

@@ -1,4 +1,7 @@
-"""What Volcano allocated to each container of a pod, or why it cannot be handed over.
+"""What a scheduler allocated to each container of a pod, or why it cannot be handed over.
+
+HAMi's list (``hami.io/vgpu-devices-allocated``) has a piece for every container, in the order of the pod, and its MIG
+places stand beside it: the engine reads both, and nothing else here differs. What follows is about Volcano.
 
 Volcano writes the cards of a pod into ``volcano.sh/vgpu-ids-new``, one segment for each application container whose
 limits name the count or the memory resource, in their order (Volcano 1.14.1
@@ -16,38 +19,30 @@ it as they ask for: the kubelet lets them use the ids of one that starts later.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from hami_plugins.engine.demand import request_of
 from hami_plugins.engine.inventory import RecordReader, named_in
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import InvalidRequestError, WireError
-from hami_plugins.model.pods import FINISHED, Container, Pod, PodRecord
+from hami_plugins.model.pods import Container, Pod, PodRecord
 from hami_plugins.model.requests import ContainerKind
-from hami_plugins.model.units import DeviceId, PodUid
-from hami_plugins.model.vendor import VendorSpec
-from hami_plugins.vendors.volcano import NODE_KEY, PHASE_KEY, SPEC, request
+from hami_plugins.model.units import PodUid
 from hami_plugins.wire import lenient, volcano
 from hami_plugins.wire import pods as wire_pods
 from hami_plugins.wire.fields import Json
-from hami_plugins.wire.pod_devices import AssignedDevice
+from volcano_vgpu.core.assignments import Segment, asking, listed
+from volcano_vgpu.core.dialects import FAILED, keys_of
 from volcano_vgpu.core.model import SlotId
 from volcano_vgpu.core.origins import doubt
 from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
-from volcano_vgpu.core.requests import larger, requested
+from volcano_vgpu.core.requests import larger
 from volcano_vgpu.core.shares import AllocatedContainer, ContainerShare, NodeOffer, overbooked, share_of
 
-KEY: Final = SPEC.keys.allocated
-FAILED: Final = "failed"
 CONFIG_SOURCE_KEY: Final = "kubernetes.io/config.source"
 CONFIG_HASH_KEY: Final = "kubernetes.io/config.hash"
 MIRROR_KEY: Final = "kubernetes.io/config.mirror"
-
-Segment = tuple[AssignedDevice, ...]
-"""The cards of one container."""
-
-Served = Mapping[str, Segment]
-"""What was handed to the containers of a pod, by name; a borrowed slice is listed for the borrower as well."""
 
 Answers = Mapping[str, AllocatedContainer | ContainerRefusal]
 """By container name."""
@@ -68,39 +63,6 @@ class AllocationLookup:
     others: tuple[PodRecord, ...] = field(default=())
     served: frozenset[str] = frozenset()
     first: Mapping[str, str] | None = None
-
-
-def record_of(raw: Json, offer: NodeOffer, served: Served | None = None) -> PodRecord | None:
-    """What a pod holds on this node; ``None`` for one that has ended, is elsewhere or cannot be read.
-
-    A pod that was ``served`` holds that. For another one its annotations count, with at most what it requests.
-    """
-    try:
-        pod = wire_pods.pod(raw)
-    except WireError:
-        return None
-    if pod.phase in FINISHED or pod.node != offer.node:
-        return None
-    reader = RecordReader(Registry([offer.spec]))
-    if served is not None:
-        return reader.record(replace(pod, annotations=_annotated(pod, served, offer.spec)))[0]
-    record = reader.record(pod)[0]
-    allocations = (
-        replace(allocation, shares=requested(container, allocation.shares, pod, offer))
-        for container, allocation in zip(pod.containers, record.allocations, strict=True)
-    )
-    return replace(record, allocations=tuple(allocations))
-
-
-def _annotated(pod: Pod, served: Served, spec: VendorSpec) -> Mapping[str, str]:
-    """The annotations of the pod as if a scheduler had written what was served."""
-    names = asking(pod, spec)
-    more = {each.name: served[each.name] for each in pod.containers if each.name not in names and each.name in served}
-    allocation = {
-        spec.keys.allocated: volcano.encode_assignment([served.get(name, ()) for name in names]),
-        spec.keys.more: volcano.encode_named(more),
-    }
-    return {**pod.annotations, **allocation}
 
 
 def is_static(raw: Json) -> bool:
@@ -128,40 +90,6 @@ def allocations_of(raw: Json, question: AllocationLookup, offer: NodeOffer) -> A
     }
 
 
-def asking(pod: Pod, spec: VendorSpec) -> list[str]:
-    """The containers that Volcano writes a segment for, in the order of the segments."""
-    names = spec.resources
-    return [
-        each.name
-        for each in pod.containers
-        if each.kind is ContainerKind.APP and (names.count in each.limits or names.memory in each.limits)
-    ]
-
-
-def allocated_devices(raw: Json, spec: VendorSpec) -> Mapping[str, tuple[AssignedDevice, ...]]:
-    """What is allocated to each container that has some written for it; empty where that cannot be read."""
-    try:
-        pod = wire_pods.pod(raw)
-        key = spec.keys.allocated
-        segments = volcano.decode_assignment(key, pod.annotations.get(key, ""))
-        return {**dict(zip(asking(pod, spec), segments, strict=True)), **named_in(spec, pod)}
-    except (WireError, ValueError):
-        return {}
-
-
-def allocated_cards(raw: Json, offer: NodeOffer) -> Mapping[str, tuple[DeviceId, ...]]:
-    """The cards named for each container that asks; empty for a pod without an allocation that can be read."""
-    try:
-        return {name: tuple(map(_card, devices)) for name, devices in allocated_devices(raw, offer.spec).items()}
-    except WireError:
-        return {}
-
-
-def _card(assigned: AssignedDevice) -> DeviceId:
-    slot = volcano.decode_slot(KEY, assigned.device)
-    return assigned.device if slot is None else slot.device
-
-
 class _Case(NamedTuple):
     """A pod, what is asked about it, and the node that it is on."""
 
@@ -170,7 +98,7 @@ class _Case(NamedTuple):
     offer: NodeOffer
 
     def asking(self) -> list[str]:
-        """See ``asking``."""
+        """See ``assignments.asking``."""
         return asking(self.pod, self.offer.spec)
 
 
@@ -196,12 +124,14 @@ def _misplaced(case: _Case, *, static: bool) -> ContainerRefusal | None:
         )
     if offer.spec.keys.allocated not in pod.annotations:
         return _unallocated(pod, offer)
-    node = pod.annotations.get(NODE_KEY, "")
+    keys = keys_of(offer.spec)
+    node = pod.annotations.get(keys.node, "")
     if node != offer.node:
         return ContainerRefusal(
             RefusalCode.OTHER_NODE,
-            f"the allocation is for node {node or '(none)'} ({NODE_KEY}), the pod is on {offer.node}: Volcano wrote "
-            "it in an earlier try and did not renew it. Delete the pod, so that it is placed anew",
+            f"the allocation is for node {node or '(none)'} ({keys.node}), the pod is on {offer.node}: "
+            f"{keys.scheduler} wrote it in an earlier try and did not renew it. Delete the pod, so that it is placed "
+            "anew",
             heals=False,
         )
     return None
@@ -209,6 +139,13 @@ def _misplaced(case: _Case, *, static: bool) -> ContainerRefusal | None:
 
 def _unallocated(pod: Pod, offer: NodeOffer) -> ContainerRefusal:
     keys = offer.spec.keys
+    if keys_of(offer.spec).lists_every:
+        return ContainerRefusal(
+            RefusalCode.NO_ALLOCATION,
+            f"scheduled by {pod.scheduler or 'no scheduler'}, and no card was allocated ({keys.allocated} is missing); "
+            "create the pod again for a scheduler that asks the allocator or HAMi's extender, and without nodeName",
+            heals=False,
+        )
     if pod.scheduler not in offer.schedulers:
         return ContainerRefusal(
             RefusalCode.NOT_VOLCANO,
@@ -227,6 +164,8 @@ def _unallocated(pod: Pod, offer: NodeOffer) -> ContainerRefusal:
 
 def _segments(case: _Case) -> Mapping[str, Segment] | ContainerRefusal:
     """The cards of each container that has some written for it; what is left to serve must agree with them."""
+    if keys_of(case.offer.spec).lists_every:
+        return listed(case.pod, case.offer.spec)
     keys, annotations = case.offer.spec.keys, case.pod.annotations
     try:
         more = named_in(case.offer.spec, case.pod)
@@ -285,12 +224,12 @@ def _app(
         return ContainerRefusal(
             RefusalCode.COUNT,
             f"asked for {container.amount(offer.spec.resources.count) or 0} cards, the kubelet gave {len(ids)} slots, "
-            f"Volcano allocated {len(segment)} cards ({cards}); delete the pod, so that it is placed anew",
+            f"{offer.scheduler} allocated {len(segment)} cards ({cards}); delete the pod, so that it is placed anew",
             heals=False,
         )
     if len({device.device for device in segment}) < len(segment):
-        text = f"{volcano.encode_assignment([segment])} names a card twice; only Volcano may write this, delete the pod"
-        return ContainerRefusal(RefusalCode.MALFORMED, text, heals=False)
+        text = f"{volcano.encode_assignment([segment])} names a card twice; only a scheduler may write this"
+        return ContainerRefusal(RefusalCode.MALFORMED, f"{text}, delete the pod", heals=False)
     served = container.name in case.question.served
     shares = [share_of(device, offer, served=served) for device in segment]
     refused = next((share for share in shares if isinstance(share, ContainerRefusal)), None)
@@ -303,9 +242,9 @@ def _app(
 def _sidecar(offer: NodeOffer) -> ContainerRefusal:
     return ContainerRefusal(
         RefusalCode.SIDECAR,
-        "a sidecar (an init container with restartPolicy: Always); Volcano allocates it no card, and it runs with the "
-        "other containers, so that it cannot use their cards. Make it an ordinary container, drop its "
-        f"{offer.spec.resources.count}, or let the allocator place it (volcano-vgpu allocator)",
+        "a sidecar (an init container with restartPolicy: Always); "
+        f"{offer.scheduler} allocates it no card, and it runs with the other containers, so that it cannot use their "
+        f"cards. Make it an ordinary container, drop its {offer.spec.resources.count}, or let the allocator place it",
         heals=False,
     )
 
@@ -321,9 +260,9 @@ def _init(
     if lender is None:
         return ContainerRefusal(
             RefusalCode.INIT_CONTAINER,
-            f"an init container with {len(ids)} slots that no single application container uses after it; Volcano "
-            f"allocates init containers nothing, so that it can only use such a container's cards. Ask for no more "
-            f"{names.count} than the first container that asks for any, or move the work to that container",
+            f"an init container with {len(ids)} slots that no single application container uses after it; "
+            f"{case.offer.scheduler} allocated it nothing, so that it can only use such a container's cards. Ask for "
+            f"no more {names.count} than the first container that asks for any, or move the work to that container",
             heals=False,
         )
     lent = answers[lender]
@@ -352,7 +291,7 @@ def _fits(container: Container, lent: ContainerShare, case: _Case) -> bool:
     No cores at all is no limit, so any number fits.
     """
     names = case.offer.spec.resources
-    asked = request(case.offer.spec, container, case.pod)
+    asked = request_of(case.offer.spec, container, case.pod)
     device = case.offer.device(lent.card)
     if asked is None or device is None:
         return False
@@ -365,7 +304,8 @@ def _checked(answers: Answers, case: _Case, forged: ContainerRefusal | None) -> 
     """The same answers held against what others hold, against a mark that the pod has failed, and against forgery."""
     record, _ = RecordReader(Registry([case.offer.spec])).record(case.pod)
     full = overbooked(record, case.question.others, case.offer)
-    marked = _marked() if case.pod.annotations.get(PHASE_KEY) == FAILED else None
+    phase = keys_of(case.offer.spec).phase
+    marked = _marked(phase) if case.pod.annotations.get(phase) == FAILED else None
     checked: dict[str, AllocatedContainer | ContainerRefusal] = {}
     for name, answer in answers.items():
         checked[name] = answer
@@ -375,9 +315,9 @@ def _checked(answers: Answers, case: _Case, forged: ContainerRefusal | None) -> 
     return checked
 
 
-def _marked() -> ContainerRefusal:
+def _marked(phase: str) -> ContainerRefusal:
     return ContainerRefusal(
         RefusalCode.MARKED_FAILED,
-        f"{PHASE_KEY} records that handing over its cards failed before; delete the pod, so that it is placed anew",
+        f"{phase} records that handing over its cards failed before; delete the pod, so that it is placed anew",
         heals=False,
     )

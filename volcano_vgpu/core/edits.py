@@ -10,6 +10,10 @@ Volcano's plugin, on purpose:
 * ``CUDA_DISABLE_CONTROL`` takes the library away unless its value says no, not whatever its value is;
 * the name of the shared cache is made of pod and container, so that a container that starts again finds its own.
 
+Under HAMi names and values are those of HAMi's plugin, and of these deviations the first and the last remain. What a
+container finds is at HAMi's paths; on the host its directory is where it is under Volcano, so that a node keeps it when
+its dialect changes.
+
 The same values become a CDI device (``cdi_device``) or the answer of ``Allocate`` itself (``answer``).
 """
 
@@ -20,6 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.units import PodUid
 from hami_plugins.node.kubelet.deviceplugin_pb2 import ContainerAllocateResponse, DeviceSpec
 from hami_plugins.node.kubelet.deviceplugin_pb2 import Mount as MountMessage
@@ -36,13 +41,22 @@ from volcano_vgpu.core.model import NodeInventory, SharingMode
 from volcano_vgpu.core.settings import AgentSettings
 from volcano_vgpu.core.shares import AllocatedContainer
 
-CACHE_DIRECTORY: Final = "/tmp/vgpu"  # noqa: S108 - a path of the protocol, inside the container
+CACHE_DIRECTORIES: Final = {
+    Dialect.VOLCANO: "/tmp/vgpu",  # noqa: S108 - a path of the protocol, inside the container
+    Dialect.HAMI: "/usr/local/vgpu",
+}
+LICENSE: Final = "license"
+VALIDATOR: Final = "vgpuvalidator"
+_LICENSED: Final = ((LICENSE, "/tmp/license"), (VALIDATOR, "/usr/bin/vgpuvalidator"))  # noqa: S108 - HAMi's paths
 MPS_ROOT: Final = "/run/nvidia/mps"
 DISABLE: Final = "CUDA_DISABLE_CONTROL"
 CDI_VERSION: Final = "0.6.0"
 
 _NO: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 """What Go, and so HAMi's webhook, reads as false."""
+
+_YES: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+"""What it reads as true."""
 
 _CACHES: Final = uuid.UUID("6b1d1f6e-5a0e-4f0c-9a36-0d1f1f0f6d3a")
 
@@ -72,8 +86,10 @@ class EditSettings:
     ``lock_path`` where the lock is;
     ``priority`` the resource that becomes ``CUDA_TASK_PRIORITY``; ``device_nodes`` the device files that every card
     needs and that this host has (empty: the runtime brings them); ``mps_root`` the control daemon's directory.
+    ``licensed``: HAMi's license and its validator are beside the library.
     """
 
+    dialect: Dialect = Dialect.VOLCANO
     mode: SharingMode = SharingMode.HAMI_CORE
     factor: int = 1
     memory_scaling: float = 1.0
@@ -89,14 +105,16 @@ class EditSettings:
     priority: str = ""
     device_nodes: tuple[str, ...] = ()
     mps_root: str = MPS_ROOT
+    licensed: bool = False
 
     @classmethod
-    def of(cls, settings: AgentSettings, device_nodes: tuple[str, ...] = ()) -> EditSettings:
+    def of(cls, settings: AgentSettings, device_nodes: tuple[str, ...] = (), *, licensed: bool = False) -> EditSettings:
         """What the agent's settings say about containers."""
         container = settings.container
         return cls(
+            dialect=settings.dialect,
             mode=settings.mode,
-            factor=settings.gpu_memory_factor,
+            factor=settings.memory_unit,
             memory_scaling=settings.device_memory_scaling,
             hook_path=settings.hook_path,
             lock_path=settings.lock_path,
@@ -107,8 +125,9 @@ class EditSettings:
             gdrcopy=container.gdrcopy,
             gds=container.gds,
             mofed=container.mofed,
-            priority=settings.resources.priority,
+            priority=settings.names.priority,
             device_nodes=device_nodes,
+            licensed=licensed and settings.speaks_hami,
         )
 
 
@@ -192,7 +211,8 @@ def _limits(allocated: AllocatedContainer, settings: EditSettings) -> tuple[tupl
 
 
 def _library_words(owner: Owner, settings: EditSettings) -> tuple[tuple[str, str], ...]:
-    words = [("CUDA_DEVICE_MEMORY_SHARED_CACHE", f"{CACHE_DIRECTORY}/{cache_name(owner.directory)}")]
+    directory = CACHE_DIRECTORIES[settings.dialect]
+    words = [("CUDA_DEVICE_MEMORY_SHARED_CACHE", f"{directory}/{cache_name(owner.directory)}")]
     if settings.memory_scaling > 1:
         words.append(("CUDA_OVERSUBSCRIBE", "true"))
     policy = "disable" if settings.disable_core_limit else settings.core_policy
@@ -218,21 +238,30 @@ def _features(settings: EditSettings) -> tuple[tuple[str, str], ...]:
 def _mounts(owner: Owner, settings: EditSettings) -> tuple[HostMount, ...]:
     hook = settings.hook_path.rstrip("/")
     mounts = [
+        # Under HAMi the library is inside the next directory; runtimes mount a directory before what is in it.
         HostMount(LIBRARY_IN_CONTAINER, f"{hook}/{LIBRARY}", read_only=True),
-        HostMount(CACHE_DIRECTORY, f"{hook}/vgpu/containers/{owner.directory}", read_only=False),
+        HostMount(CACHE_DIRECTORIES[settings.dialect], f"{hook}/vgpu/containers/{owner.directory}", read_only=False),
         HostMount(LOCK_DIRECTORY, settings.lock_path, read_only=False),
     ]
-    if not _disabled(owner.raw):
+    if not _disabled(owner.raw, settings.dialect):
         mounts.append(HostMount(PRELOAD_IN_CONTAINER, f"{hook}/{PRELOAD}", read_only=True))
+    if settings.licensed:
+        mounts += [HostMount(inside, f"{hook}/{name}", read_only=True) for name, inside in _LICENSED]
     if settings.mode is SharingMode.MPS:
         mounts.append(HostMount("/mps/pipe", f"{settings.mps_root}/pipe", read_only=False))
         mounts.append(HostMount("/dev/shm", f"{settings.mps_root}/shm", read_only=False))  # noqa: S108 - MPS's own
     return tuple(mounts)
 
 
-def _disabled(raw: Mapping[str, Any]) -> bool:
-    """Whether the container wants no control; a value that is known only when it starts counts as yes."""
-    return any(each.get("name") == DISABLE and each.get("value") not in _NO for each in raw.get("env") or ())
+def _disabled(raw: Mapping[str, Any], dialect: Dialect) -> bool:
+    """Whether the container wants no control.
+
+    A value that is known only when it starts counts as yes under Volcano, and as no under HAMi.
+    """
+    values = [each.get("value") for each in raw.get("env") or () if each.get("name") == DISABLE]
+    if dialect is Dialect.HAMI:
+        return any(value in _YES for value in values)
+    return any(value not in _NO for value in values)
 
 
 def _device_nodes(allocated: AllocatedContainer, settings: EditSettings, inventory: NodeInventory) -> tuple[str, ...]:

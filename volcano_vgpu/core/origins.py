@@ -12,8 +12,8 @@ from typing import Any
 
 from hami_plugins.allocations import writers
 from hami_plugins.model.vendor import VendorSpec
-from hami_plugins.vendors.volcano import NODE_KEY
 from hami_plugins.wire import lenient
+from volcano_vgpu.core.dialects import keys_of
 from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
 
 
@@ -22,7 +22,7 @@ def doubt(raw: Mapping[str, Any], first: Mapping[str, str] | None, spec: VendorS
 
     ``first`` are the annotations of the pod when this node first saw it, where that is known.
     """
-    keys = (spec.keys.allocated, spec.keys.more, NODE_KEY)
+    keys = tuple(key for key in (spec.keys.allocated, spec.keys.more, keys_of(spec).node) if key)
     if who := writers.placed_by(raw):
         return ContainerRefusal(
             RefusalCode.NOT_VOLCANO,

@@ -18,7 +18,7 @@ from hami_plugins.model.units import DeviceId, PodUid
 from hami_plugins.wire import lenient
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pods import containers_of, finished, written
-from volcano_vgpu.core.allocations import allocated_cards
+from volcano_vgpu.core.assignments import allocated_cards
 from volcano_vgpu.core.shares import NodeOffer
 
 

@@ -1,5 +1,8 @@
 """What is to be written about a node next. Pure: ``node`` does it.
 
+A node in HAMi's dialect has a register and nothing else; it is never touched. Of what follows, only the lock concerns
+it: HAMi's names its pod.
+
 The rules of ``trials.md`` V2: a scheduler dies of a node that offers slots without a register, so the register comes
 first and goes last; and it counts wrong until it hears of the node again, so the node is touched after a restart of the
 scheduler and after binds.
@@ -17,7 +20,7 @@ from hami_plugins.vendors.volcano import TOUCHED_KEY
 from hami_plugins.wire import node_lock
 from hami_plugins.wire.fields import Json
 from volcano_vgpu.core import register
-from volcano_vgpu.core.register import LOCK_KEY, NodeRegistration
+from volcano_vgpu.core.register import NodeRegistration
 from volcano_vgpu.core.settings import AgentSettings
 
 NOBODY: Final[frozenset[DeviceId]] = frozenset()
@@ -64,13 +67,15 @@ class Duties:
     """All that is to be done about a node.
 
     ``withdraw_by``: everything is to be taken back, and until then the number may stay above zero. ``served_until``: a
-    lock taken by then was for a pod that has been served. ``not_before``: the first write after a start waits so long.
+    lock taken by then was for a pod that has been served. ``served`` are the names of pods that have been, for locks
+    that name theirs. ``not_before``: the first write after a start waits so long.
     """
 
     words: NodeRegistration | None = None
     handshake: bool = True
     touch: Touch | None = None
     served_until: datetime | None = None
+    served: tuple[tuple[str, str], ...] = ()
     withdraw_by: datetime | None = None
     not_before: datetime | None = None
 
@@ -104,8 +109,9 @@ def offer(node: Json | None, duties: Duties, before: Offer, now: datetime, timin
     """Which cards may be offered. A node that does not say so may not, but for a moment it is given grace."""
     if duties.words is None or duties.withdraw_by is not None or not duties.words.healthy:
         return Offer()
-    if node is not None and register.is_valid(node, handshake=duties.handshake):
-        return Offer(duties.words.healthy & register.registered_on(node))
+    dialect = duties.words.dialect
+    if node is not None and register.is_valid(node, handshake=duties.handshake, dialect=dialect):
+        return Offer(duties.words.healthy & register.registered_on(node, dialect))
     since = before.broken_since or now
     if before.cards and now - since < timing.grace:
         return Offer(before.cards & duties.words.healthy, since)
@@ -131,15 +137,17 @@ def _upkeep(
     told = _publication(node, duties, settings)
     notes = dict((told.node.get("metadata") or {}).get("annotations") or {})
     why = ["register"] if notes else []
-    if _is_served(node, duties.served_until):
-        notes[LOCK_KEY] = None
+    lock = settings.spec.keys.lock
+    if _is_served(node, lock, duties):
+        notes[lock] = None
         why.append("lock")
     due = _touch_due(node, duties, timing, now)
     if notes or (due is not None and due <= now):
         if duties.touch is not None:
             why.extend(sorted(duties.touch.why))
         # Every write is a touch, and says so: after a restart of the agent the next one is not written needlessly.
-        notes[TOUCHED_KEY] = f"{now.astimezone(UTC).isoformat(timespec='microseconds')} {','.join(why)}"
+        if not settings.speaks_hami:
+            notes[TOUCHED_KEY] = f"{now.astimezone(UTC).isoformat(timespec='microseconds')} {','.join(why)}"
         return PublicationStep(Patch(status=False, body={"metadata": {"annotations": notes}}, why=",".join(why)))
     if told.status:
         return PublicationStep(Patch(status=True, body=told.status, why="capacity"))
@@ -161,8 +169,8 @@ def _publication(node: Json, duties: Duties, settings: AgentSettings) -> registe
     if duties.words is None:
         return register.Changes({}, {})
     found = register.changes(node, duties.words)
-    on_offer = register.allocatable(node, settings.resources.count) > 0
-    if duties.words.registered or not on_offer or not register.registered_on(node):
+    on_offer = register.allocatable(node, settings.names.count) > 0
+    if settings.speaks_hami or duties.words.registered or not on_offer or not register.registered_on(node):
         return found
     notes = (found.node.get("metadata") or {}).get("annotations") or {}
     kept = {key: text for key, text in notes.items() if key != register.REGISTER_KEY}
@@ -170,7 +178,7 @@ def _publication(node: Json, duties: Duties, settings: AgentSettings) -> registe
 
 
 def _withdrawal(node: Json, by: datetime, settings: AgentSettings, now: datetime) -> PublicationStep:
-    count = settings.resources.count
+    count = settings.names.count
     if register.allocatable(node, count) > 0:
         if now < by:
             return PublicationStep(wake=by)
@@ -185,14 +193,17 @@ def _withdrawal(node: Json, by: datetime, settings: AgentSettings, now: datetime
     return PublicationStep(finished=True)
 
 
-def _is_served(node: Json, until: datetime | None) -> bool:
-    text = register.annotations_of(node).get(LOCK_KEY)
-    if until is None or text is None:
+def _is_served(node: Json, key: str, duties: Duties) -> bool:
+    text = register.annotations_of(node).get(key)
+    if text is None or (duties.served_until is None and not duties.served):
         return False
     try:
-        return node_lock.parse(LOCK_KEY, text).since <= until
+        lock = node_lock.parse(key, text)
     except WireError:
         return False
+    if lock.name:
+        return (lock.namespace, lock.name) in duties.served
+    return duties.served_until is not None and lock.since <= duties.served_until
 
 
 def _touch_due(node: Json, duties: Duties, timing: PublicationTiming, now: datetime) -> datetime | None:

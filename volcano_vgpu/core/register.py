@@ -1,6 +1,9 @@
-"""What a node says about its cards, in Volcano's words: its annotations, and the sums in its status.
+"""What a node says about its cards: its annotations, and under Volcano the sums in its status.
 
-Source: volcano-vgpu-device-plugin 1.12.0 ``pkg/util/util.go`` and Volcano 1.14.1
+HAMi's register is in ``hami_register``. A node speaks one dialect: what it said in the other one is taken back as soon
+as it offers no slots there.
+
+Source for Volcano: volcano-vgpu-device-plugin 1.12.0 ``pkg/util/util.go`` and Volcano 1.14.1
 ``pkg/scheduler/api/devices/nvidia/vgpu/utils.go``, ``trials.md`` V1 to V9. Deviations from the existing plugin, on
 purpose:
 
@@ -15,12 +18,13 @@ purpose:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
 from hami_plugins.errors import WireError
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.units import DeviceId, MiB
 from hami_plugins.vendors.volcano import MIG_MODE, SPEC, TOUCHED_KEY
@@ -28,6 +32,7 @@ from hami_plugins.wire import node_devices, quantity, volcano
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.node_devices import RegisteredDevice
 from hami_plugins.wire.scalars import SEPARATORS
+from volcano_vgpu.core import hami_register
 from volcano_vgpu.core.model import NodeInventory, PhysicalDevice, SharingMode
 from volcano_vgpu.core.settings import AgentSettings, SharingSettings
 from volcano_vgpu.core.slots import key_of
@@ -44,11 +49,35 @@ LEFTOVERS_KEY: Final = "hami-plugins.io/volcano-vgpu-leftovers"
 HANDSHAKE: Final = "Requesting_2099.01.01 00:00:00"
 """A question that no scheduler asks again and that never grows old (``trials.md`` V8)."""
 
+SCORES_KEY: Final = hami_register.SCORES_KEY
+
 WHOLE: Final = 100
 """The cores of a card."""
 
+_HANDSHAKES: Final = {
+    Dialect.VOLCANO: (HANDSHAKE_KEY, HANDSHAKE),
+    Dialect.HAMI: (hami_register.HANDSHAKE_KEY, hami_register.REPORTED),
+}
+
+_UNCUT: Final = (
+    "no MIG instance exists on it; create some (nvidia-smi mig -i {index} -cgi PROFILES -C), or set another mode for "
+    "this node"
+)
 _WORD: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.")
 _UNSAFE: Final = SEPARATORS | {"[", "]"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherDialect:
+    """What a node says in the dialect that it no longer speaks: ``slots`` is its resource, ``sums`` are in its status.
+
+    ``forgotten``: the kubelet has forgotten the resource, so that its number is no longer written again.
+    """
+
+    dialect: Dialect
+    slots: str
+    sums: tuple[str, ...]
+    forgotten: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +86,8 @@ class NodeRegistration:
 
     ``cards`` are those that can be shared, healthy or not, in the order of the register; ``registered`` are the healthy
     ones, in register units. ``annotations`` and ``capacity`` are complete; the node must not have annotations that are
-    ``removed``. ``passed_over`` gives the reason for every other card.
+    ``removed``. ``passed_over`` gives the reason for every other card. ``dropped`` is what goes once the node offers no
+    slots of the other dialect.
     """
 
     annotations: Mapping[str, str]
@@ -66,6 +96,8 @@ class NodeRegistration:
     registered: tuple[RegisteredDevice, ...]
     passed_over: Mapping[str, str]
     removed: frozenset[str] = frozenset()
+    dialect: Dialect = Dialect.VOLCANO
+    dropped: OtherDialect | None = None
 
     @property
     def healthy(self) -> frozenset[DeviceId]:
@@ -86,11 +118,17 @@ class Changes:
 
 
 def desired(
-    inventory: NodeInventory, settings: AgentSettings, *, handshake: bool = True, leftovers: str | None = None
+    inventory: NodeInventory,
+    settings: AgentSettings,
+    *,
+    handshake: bool = True,
+    leftovers: str | None = None,
+    forgotten: bool = False,
 ) -> NodeRegistration:
     """What the node is to say. ``handshake``: whether the scheduler needs one, or is not known not to.
 
-    ``leftovers`` is what cannot be removed from the node; ``None`` leaves what the node says of it.
+    ``leftovers`` is what cannot be removed from the node; ``None`` leaves what the node says of it. ``forgotten`` is as
+    in ``OtherDialect``.
     """
     cards: list[PhysicalDevice] = []
     passed_over = dict(inventory.passed_over)
@@ -100,9 +138,10 @@ def desired(
         else:
             cards.append(card)
     registered = tuple(_registered(card, settings) for card in cards if card.healthy)
-    annotations = {REGISTER_KEY: volcano.encode_register(registered)}
+    annotations = _register(cards, registered, settings)
     if handshake:
-        annotations[HANDSHAKE_KEY] = HANDSHAKE
+        key, text = _HANDSHAKES[settings.dialect]
+        annotations[key] = text
     if leftovers:
         annotations[LEFTOVERS_KEY] = leftovers
     if settings.daemon_set:
@@ -110,17 +149,33 @@ def desired(
     return NodeRegistration(
         annotations=annotations,
         removed=frozenset({LEFTOVERS_KEY} if leftovers == "" else ()),
-        capacity=_capacity(registered, settings),
+        capacity={} if settings.speaks_hami else _capacity(registered, settings),
         cards=tuple(cards),
         registered=registered,
         passed_over=passed_over,
+        dialect=settings.dialect,
+        dropped=_other(settings, forgotten=forgotten),
     )
+
+
+def _register(
+    cards: Iterable[PhysicalDevice], healthy: tuple[RegisteredDevice, ...], settings: AgentSettings
+) -> dict[str, str]:
+    if settings.speaks_hami:
+        return hami_register.registration(((card, units(card, settings)) for card in cards), settings)
+    return {REGISTER_KEY: volcano.encode_register(healthy)}
+
+
+def _other(settings: AgentSettings, *, forgotten: bool = False) -> OtherDialect:
+    other = settings.speaking(Dialect.VOLCANO if settings.speaks_hami else Dialect.HAMI)
+    sums = () if other.speaks_hami else _summed(other)
+    return OtherDialect(dialect=other.dialect, slots=other.names.count, sums=sums, forgotten=forgotten)
 
 
 def units(card: PhysicalDevice, sharing: SharingSettings) -> MiB:
     """The memory that is registered: scaled, then in units of the factor, rounded down; slices of MIG as they are."""
     scaling = Fraction(1) if sharing.mode is SharingMode.MIG else Fraction(str(sharing.device_memory_scaling))
-    return MiB(int(card.memory * scaling) // sharing.gpu_memory_factor)
+    return MiB(int(card.memory * scaling) // (1 if sharing.dialect is Dialect.HAMI else sharing.gpu_memory_factor))
 
 
 def type_of(model: str) -> str:
@@ -132,17 +187,26 @@ def type_of(model: str) -> str:
 def changes(node: Json, words: NodeRegistration) -> Changes:
     """The least that has to be written to a node.
 
-    Amounts are compared by value (``320k`` is 320000). A handshake that the scheduler does not need is not written; one
-    that is there is set to the value that no scheduler minds, for the version may have been told wrongly.
+    Amounts are compared by value (``320k`` is 320000). A handshake that Volcano does not need is not written; one that
+    is there is set to the value that no scheduler minds, for the version may have been told wrongly. HAMi's handshake
+    belongs to its scheduler, and is written only where the agent is to answer.
     """
     held = annotations_of(node)
     wanted = dict(words.annotations)
-    if HANDSHAKE_KEY in held:
+    if words.dialect is Dialect.VOLCANO and HANDSHAKE_KEY in held:
         wanted[HANDSHAKE_KEY] = HANDSHAKE
     annotations: dict[str, str | None] = {key: text for key, text in wanted.items() if held.get(key) != text}
     annotations |= dict.fromkeys(words.removed & held.keys())
+    if SCORES_KEY in held and words.dialect is Dialect.HAMI and SCORES_KEY not in wanted:
+        annotations[SCORES_KEY] = None
     capacity = _amounts(node, "capacity")
-    sums = {name: str(amount) for name, amount in words.capacity.items() if not _is(capacity.get(name), amount)}
+    sums: dict[str, str | None] = {
+        name: str(amount) for name, amount in words.capacity.items() if not _is(capacity.get(name), amount)
+    }
+    if (other := words.dropped) is not None and not allocatable(node, other.slots):
+        annotations |= dict.fromkeys(_said_in(other.dialect, held))
+        names = (*other.sums, *((other.slots,) if other.forgotten else ()))
+        sums |= {name: None for name in names if name in capacity}
     return Changes(_metadata(annotations), {"status": {"capacity": sums}} if sums else {})
 
 
@@ -150,12 +214,15 @@ def withdrawal(node: Json, settings: AgentSettings) -> Changes:
     """What takes everything back that ``changes`` and touches write, and the number of slots that the kubelet left.
 
     The kubelet derives what is allocatable from the capacity; without a capacity no other component would clean up.
+    What the node still says in the other dialect goes as well; HAMi's own plugin has nothing to fear.
     """
     held = annotations_of(node)
-    annotations = {
-        key: None for key in (REGISTER_KEY, HANDSHAKE_KEY, TOUCHED_KEY, AGENTS_KEY, LEFTOVERS_KEY) if key in held
-    }
-    names = (*_summed(settings), settings.resources.count)
+    volcanos, hamis = settings.speaking(Dialect.VOLCANO), settings.speaking(Dialect.HAMI)
+    keys = (*_said_in(Dialect.VOLCANO, held), *_said_in(Dialect.HAMI, held))
+    annotations = dict.fromkeys((*keys, *(key for key in (AGENTS_KEY, LEFTOVERS_KEY) if key in held)))
+    names = [*_summed(volcanos), volcanos.names.count]
+    if settings.speaks_hami or _said_in(Dialect.HAMI, held):
+        names.append(hamis.names.count)
     left = {
         what: {name: None for name in names if name in _amounts(node, what)} for what in ("capacity", "allocatable")
     }
@@ -163,26 +230,51 @@ def withdrawal(node: Json, settings: AgentSettings) -> Changes:
     return Changes(_metadata(annotations), {"status": status} if status else {})
 
 
-def is_valid(node: Json, *, handshake: bool = True) -> bool:
+def is_valid(node: Json, *, handshake: bool = True, dialect: Dialect = Dialect.VOLCANO) -> bool:
     """Whether a scheduler that sees the node so survives a slot on offer, now and later (``trials.md`` V2).
 
-    The register reads and has a card, and the handshake, where one is needed, is the one that never grows old. Another
-    may do for a minute; it is about to be replaced.
+    The register reads and has a card, and Volcano's handshake, where one is needed, is the one that never grows old.
+    Another may do for a minute; it is about to be replaced.
     """
+    if dialect is Dialect.VOLCANO:
+        found = annotations_of(node).get(HANDSHAKE_KEY)
+        if (found is not None or handshake) and found != HANDSHAKE:
+            return False
+    return bool(registered_on(node, dialect))
+
+
+def registered_on(node: Json, dialect: Dialect = Dialect.VOLCANO) -> frozenset[DeviceId]:
+    """The healthy cards that the node registers now; none where the register cannot be read."""
     held = annotations_of(node)
-    found = held.get(HANDSHAKE_KEY)
-    if (found is not None or handshake) and found != HANDSHAKE:
-        return False
-    return bool(registered_on(node))
-
-
-def registered_on(node: Json) -> frozenset[DeviceId]:
-    """The cards that the node registers now; none where the register cannot be read."""
     try:
-        found = volcano.decode_register(REGISTER_KEY, annotations_of(node).get(REGISTER_KEY, ""))
+        if dialect is Dialect.HAMI:
+            found = hami_register.decode(held.get(hami_register.KEY, ""))
+        else:
+            found = volcano.decode_register(REGISTER_KEY, held.get(REGISTER_KEY, ""))
     except WireError:
         return frozenset()
-    return frozenset(card.id for card in found)
+    return frozenset(card.id for card in found if card.healthy)
+
+
+def register_of(node: Json, dialect: Dialect) -> str:
+    """The text of the node's register in a dialect, empty where there is none."""
+    return annotations_of(node).get(register_key(dialect), "")
+
+
+def register_key(dialect: Dialect) -> str:
+    """The annotation that a node is registered by."""
+    return hami_register.KEY if dialect is Dialect.HAMI else REGISTER_KEY
+
+
+def _said_in(dialect: Dialect, held: Mapping[str, str]) -> tuple[str, ...]:
+    """The annotations of a node that an agent of ours wrote in a dialect."""
+    if dialect is Dialect.VOLCANO:
+        return tuple(key for key in (REGISTER_KEY, HANDSHAKE_KEY, TOUCHED_KEY) if key in held)
+    if not hami_register.is_ours(held.get(hami_register.KEY, "")):
+        return ()
+    answered = held.get(hami_register.HANDSHAKE_KEY) == hami_register.REPORTED
+    keys = (hami_register.KEY, SCORES_KEY, *((hami_register.HANDSHAKE_KEY,) if answered else ()))
+    return tuple(key for key in keys if key in held)
 
 
 def allocatable(node: Json, resource: str) -> int:
@@ -208,7 +300,9 @@ def _judged(cards: tuple[PhysicalDevice, ...], settings: AgentSettings) -> Itera
     shared = [card for card in order if not _excluded(card, settings)]
     taken: dict[str, DeviceId] = {}
     for card in order:
-        reason = _excluded(card, settings) or _unfit(card, settings) or _confused(card, shared)
+        reason = _excluded(card, settings) or _unfit(card, settings)
+        if not settings.speaks_hami:
+            reason = reason or _confused(card, shared)
         yield card, reason or _doubled(card, taken)
         if not reason:
             taken.setdefault(key_of(card.uuid), card.uuid)
@@ -222,10 +316,10 @@ def _excluded(card: PhysicalDevice, settings: SharingSettings) -> str:
     return ""
 
 
-def _unfit(card: PhysicalDevice, settings: SharingSettings) -> str:
+def _unfit(card: PhysicalDevice, settings: AgentSettings) -> str:
     """Why a card cannot be shared as set, whatever else is on the node."""
     if not _WORD.issuperset(card.uuid) or not card.uuid:
-        return f"Volcano cannot store the id {card.uuid!r}; it must be of letters, digits and any of -_."
+        return f"an allocation cannot store the id {card.uuid!r}; it must be of letters, digits and any of -_."
     if units(card, settings) < 1:
         return (
             f"no memory to share ({card.memory} MiB, factor {settings.gpu_memory_factor}); "
@@ -233,8 +327,15 @@ def _unfit(card: PhysicalDevice, settings: SharingSettings) -> str:
         )
     if settings.mode is not SharingMode.MIG:
         return "it is cut by MIG; switch MIG off on it, or set mode mig for this node" if card.mig else ""
+    return _uncut(card, settings)
+
+
+def _uncut(card: PhysicalDevice, settings: AgentSettings) -> str:
+    """Why a card has no instances to share."""
     if not card.mig:
         return f"MIG is off on it; switch it on (nvidia-smi -i {card.index} -mig 1), or set another mode for this node"
+    if settings.speaks_hami:
+        return "" if card.instances else _UNCUT.format(index=card.index)
     if not any(geometry.fits(type_of(card.model)) for geometry in settings.geometries):
         return f"no geometry in knownMigGeometries is for {card.model}, so Volcano would allocate the whole card"
     return ""
@@ -280,7 +381,7 @@ def _capacity(registered: tuple[RegisteredDevice, ...], settings: AgentSettings)
 
 def _summed(settings: AgentSettings) -> tuple[str, ...]:
     """The resources that are sums in the node's status: memory, cores and, where it has a name, the percentage."""
-    resources = settings.resources
+    resources = settings.names
     named = (resources.memory, resources.cores, resources.memory_percentage)
     return tuple(name for name in named if name)
 

@@ -7,22 +7,34 @@ Names are those of Volcano's and HAMi's own configuration wherever these have on
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
 from hami_plugins.config.values import AbsolutePath, Listen, Logging, Port, Seconds, Sha256, Strict
 from hami_plugins.errors import WireError
+from hami_plugins.model.dialect import Dialect
+from hami_plugins.model.units import CoreShare, MiB
 from hami_plugins.model.vendor import VendorSpec
-from hami_plugins.vendors import volcano
-from hami_plugins.vendors.volcano import RESOURCES
+from hami_plugins.model.vendor_names import ResourceNames
+from hami_plugins.vendors import nvidia, volcano
 from hami_plugins.wire import volcano_config
 from hami_plugins.wire.volcano_config import Geometry, VolcanoConfig
 from volcano_vgpu.core.model import SharingMode
 from volcano_vgpu.core.slots import MOST_SLOTS
 
+NodeDialect = Literal[Dialect.VOLCANO, Dialect.HAMI]
+"""Whose resources a node offers, and whose annotations the agent reads and writes."""
+
 Choice = Literal["auto", "always", "never"]
 """``auto`` looks at what is there and decides."""
+
+USUAL: Final[Mapping[Dialect, ResourceNames]] = {
+    Dialect.VOLCANO: replace(volcano.RESOURCES, memory_percentage=""),
+    Dialect.HAMI: nvidia.RESOURCES,
+}
+"""The resources of a node whose operator has not named them. Volcano has no percentage unless it is given a name."""
 
 MOST_SCALING: Final = 100.0
 """More than this is a slip of the pen: a hundred times the card."""
@@ -35,7 +47,6 @@ def _resource(name: str) -> str:
     return name
 
 
-ResourceName = Annotated[str, AfterValidator(_resource)]
 OptionalResourceName = Annotated[str, AfterValidator(lambda name: _resource(name) if name else name)]
 Scaling = Annotated[float, Field(gt=0, le=MOST_SCALING)]
 
@@ -50,11 +61,17 @@ class Exclusion(Strict):
 class SharingSettings(Strict):
     """How cards are shared: the part that may differ from node to node.
 
+    ``dialect`` decides which resource the node offers, which register it has and whose allocations it serves.
     ``device_memory_scaling`` multiplies the memory that is registered and allocated (Volcano's own plugin reads this
     setting and never applies it); ``gpu_memory_factor`` divides it, so that a unit is that many MiB.
     ``device_core_scaling`` multiplies only the node's sum of cores: on a card Volcano never books more than 100.
+    Under HAMi the registered cores of each card are multiplied, and the factor is that of the requested memory.
     """
 
+    dialect: NodeDialect = Field(
+        Dialect.VOLCANO,
+        description="Whose resources the node offers and whose allocations it serves: `volcano` or `hami`.",
+    )
     device_split_count: Annotated[int, Field(ge=1, le=MOST_SLOTS)] = Field(
         10,
         description="Containers that may share one card.",
@@ -62,7 +79,7 @@ class SharingSettings(Strict):
     device_memory_scaling: Scaling = Field(1.0, description="Factor for the memory that is registered and allocated.")
     device_core_scaling: Scaling = Field(
         1.0,
-        description="Factor for the node's sum of cores; one card never has more than 100.",
+        description="Factor for the node's sum of cores, with dialect `hami` for the cores of each card.",
     )
     gpu_memory_factor: Annotated[int, Field(ge=1)] = Field(1, description="MiB in one unit of the memory resource.")
     disable_core_limit: bool = Field(False, description="Whether containers may use more cores than they requested.")
@@ -103,16 +120,43 @@ class NodeOverride(Strict):
 
 
 class Resources(Strict):
-    """The names of the resources. Without a name there is no percentage and no priority."""
+    """The names of the resources; empty is the dialect's own. Volcano has no percentage and no priority of its own."""
 
-    count: ResourceName = Field(RESOURCES.count, description="Resource for a number of cards.")
-    memory: ResourceName = Field(RESOURCES.memory, description="Resource for memory.")
+    count: OptionalResourceName = Field(
+        "", description="Resource for a number of cards; empty for `volcano.sh/vgpu-number` or `nvidia.com/gpu`."
+    )
+    memory: OptionalResourceName = Field(
+        "", description="Resource for memory; empty for `volcano.sh/vgpu-memory` or `nvidia.com/gpumem`."
+    )
     memory_percentage: OptionalResourceName = Field(
         "",
-        description="Resource for a percentage of memory; empty for none.",
+        description="Resource for a percentage of memory; empty for none or `nvidia.com/gpumem-percentage`.",
     )
-    cores: ResourceName = Field(RESOURCES.cores, description="Resource for a percentage of cores.")
+    cores: OptionalResourceName = Field(
+        "",
+        description="Resource for a percentage of cores; empty for `volcano.sh/vgpu-cores` or `nvidia.com/gpucores`.",
+    )
     priority: OptionalResourceName = Field("", description="Resource for a priority; empty for none.")
+
+    def of(self, dialect: Dialect) -> ResourceNames:
+        """The names in force."""
+        usual = USUAL[dialect]
+        return ResourceNames(
+            count=self.count or usual.count,
+            memory=self.memory or usual.memory,
+            memory_percentage=self.memory_percentage or usual.memory_percentage,
+            cores=self.cores or usual.cores,
+            priority=self.priority,
+        )
+
+
+class RequestDefaults(Strict):
+    """What HAMi's scheduler takes for granted where a container does not name it (its device configuration)."""
+
+    memory: Annotated[int, Field(ge=0)] = Field(
+        0, description="`defaultMemory` of HAMi's device configuration, in MiB; 0 for the whole card."
+    )
+    cores: Annotated[int, Field(ge=0, le=100)] = Field(0, description="`defaultCores` of HAMi's device configuration.")
 
 
 class ContainerSettings(Strict):
@@ -259,6 +303,7 @@ class AgentSettings(SharingSettings):
     )
     start_jitter: Seconds = Field(3.0, description="Maximum random delay in seconds before the first write.")
     resources: Resources = Resources()
+    defaults: RequestDefaults = RequestDefaults()
     container: ContainerSettings = ContainerSettings()
     scheduler: Scheduler = Scheduler()
     health: HealthSettings = HealthSettings()
@@ -280,9 +325,46 @@ class AgentSettings(SharingSettings):
         return self.model_copy(update=changes) if changes else self
 
     @property
+    def names(self) -> ResourceNames:
+        """The resources of the node."""
+        return self.resources.of(self.dialect)
+
+    @property
+    def speaks_hami(self) -> bool:
+        """Whether the node is HAMi's, not Volcano's."""
+        return self.dialect is Dialect.HAMI
+
+    @property
+    def memory_unit(self) -> int:
+        """The MiB in a unit of the node's register and of allocations. HAMi has a factor for requests alone."""
+        return 1 if self.speaks_hami else self.gpu_memory_factor
+
+    def speaking(self, dialect: NodeDialect) -> AgentSettings:
+        """The same settings with the other dialect's names."""
+        return self.model_copy(update={"dialect": dialect})
+
+    @property
     def spec(self) -> VendorSpec:
-        """Volcano's cards under the names of resources that are set."""
-        names = self.resources
+        """The cards in the node's dialect, under the names of resources that are set."""
+        return self._of_hami if self.speaks_hami else self._of_volcano
+
+    @property
+    def _of_hami(self) -> VendorSpec:
+        names = self.names
+        return replace(
+            nvidia.SPEC,
+            resources=replace(names, priority=names.priority or nvidia.RESOURCES.priority),
+            options=replace(
+                nvidia.SPEC.options,
+                default_memory=MiB(self.defaults.memory),
+                default_cores=CoreShare(self.defaults.cores),
+                memory_factor=self.gpu_memory_factor,
+            ),
+        )
+
+    @property
+    def _of_volcano(self) -> VendorSpec:
+        names = self.names
         return volcano.configured(
             VolcanoConfig(
                 count=names.count,
@@ -296,8 +378,10 @@ class AgentSettings(SharingSettings):
     @property
     def concerns(self) -> tuple[str, ...]:
         """What is allowed and yet will disappoint."""
-        named = (self.resources.count, self.resources.memory, self.resources.cores)
-        usual = (RESOURCES.count, RESOURCES.memory, RESOURCES.cores)
+        if self.speaks_hami:
+            return ()
+        named = (self.names.count, self.names.memory, self.names.cores)
+        usual = (volcano.RESOURCES.count, volcano.RESOURCES.memory, volcano.RESOURCES.cores)
         return tuple(
             f"resources: {name} instead of {other}: from 1.14.3 on Volcano reads the default names only, and treats "
             "the node as one without cards"

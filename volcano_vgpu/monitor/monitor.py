@@ -16,7 +16,7 @@ from hami_plugins.observe.metrics import Metrics
 from hami_plugins.wire import lenient
 from hami_plugins.wire.fields import Json
 from volcano_vgpu.agent.containers import ContainerDirectories
-from volcano_vgpu.core.allocations import allocated_devices
+from volcano_vgpu.core.assignments import allocated_devices
 from volcano_vgpu.core.model import PhysicalDevice
 from volcano_vgpu.core.monitor.join import MIB, Allocations, Known
 from volcano_vgpu.core.settings import AgentSettings

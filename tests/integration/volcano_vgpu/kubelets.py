@@ -24,7 +24,7 @@ from tests.unit.volcano_vgpu.allocated_pods import COUNT, NODE, card, offer
 from volcano_vgpu.agent.cdi import CdiDirectory
 from volcano_vgpu.agent.containers import ContainerDirectories, GarbageCollector
 from volcano_vgpu.agent.kubelet import CheckpointReader
-from volcano_vgpu.agent.prestart import Ports
+from volcano_vgpu.agent.ports import Ports
 from volcano_vgpu.agent.server import Slot, VolcanoDevicePlugin
 from volcano_vgpu.core.edits import EditSettings
 from volcano_vgpu.core.refusals import ContainerRefusal

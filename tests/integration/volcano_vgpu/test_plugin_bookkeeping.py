@@ -66,7 +66,7 @@ class World:
             self.pods,
             held=lambda uid: self.served.get(uid, ()),
             known=lambda: list(map(PodUid, self.served)),
-            release_lock=self.released.append,
+            release_lock=lambda taken, _pod: self.released.append(taken),
             clock=time.monotonic,
             luck=random.Random(1),
         )

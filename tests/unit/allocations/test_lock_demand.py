@@ -14,6 +14,7 @@ from hami_plugins.allocations.lock_demand import (
     ReleaseReason,
     demand_of,
     lock_keys,
+    plugin_vendors,
     progress_of,
 )
 from hami_plugins.model.units import NodeName, PodUid
@@ -63,6 +64,13 @@ def test_agents_of_other_dialects_look_for_no_lock() -> None:
     assert {spec.keys.lock for spec in others} == {"hamivgpu", ""}
     assert demand_of(others) == LockDemand()
     assert lock_keys(others) == ()
+
+
+def test_a_node_whose_own_agent_serves_a_vendor_needs_no_lock_for_it() -> None:
+    notes = (("own-agent", "NVIDIA"),)
+    left = plugin_vendors(vendors("NVIDIA", "MLU"), notes)
+    assert demand_of(left).keys == (MLU,)
+    assert plugin_vendors(vendors("NVIDIA"), (("own-agent", "DCU"),)) == tuple(vendors("NVIDIA"))
 
 
 def test_several_vendors_behind_one_lock_empty_their_annotations_one_after_the_other() -> None:

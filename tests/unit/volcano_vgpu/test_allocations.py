@@ -14,7 +14,8 @@ from hami_plugins.vendors.volcano import SPEC, configured
 from hami_plugins.wire.volcano import decode_assignment
 from hami_plugins.wire.volcano_config import Geometry, VolcanoConfig
 from tests.unit.volcano_vgpu.allocated_pods import IDS, LEFT, card, container, instances, offer, pod, question
-from volcano_vgpu.core.allocations import allocated_cards, allocations_of, is_static, record_of
+from volcano_vgpu.core.allocations import allocations_of, is_static
+from volcano_vgpu.core.assignments import allocated_cards, record_of
 from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
 from volcano_vgpu.core.shares import AllocatedContainer, NodeOffer
 

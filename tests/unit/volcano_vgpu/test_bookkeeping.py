@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.unit.volcano_vgpu.allocated_pods import IDS, LEFT, container, pod
-from volcano_vgpu.agent.bookkeeper import DONE, bound_at, settled
+from volcano_vgpu.agent.bookkeeper import bound_at, settled
+from volcano_vgpu.core.dialects import DONE
 
 A, B = "GPU-a,NVIDIA,2000,0:", "GPU-b,NVIDIA,3000,0:"
 PHASE, TIME = "volcano.sh/bind-phase", "volcano.sh/vgpu-time"

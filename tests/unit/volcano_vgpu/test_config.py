@@ -43,14 +43,14 @@ def test_without_anything_said_the_defaults_hold() -> None:
         1,
         SharingMode.HAMI_CORE,
     )
-    assert found.resources.count == "volcano.sh/vgpu-number"
+    assert found.names.count == "volcano.sh/vgpu-number"
     assert found.concerns == ()
 
 
 def test_volcanos_device_configuration_is_taken_as_it_is() -> None:
     found = load("", ENV, device_config=DEVICE_CONFIG)
     assert (found.device_split_count, found.device_memory_scaling, found.gpu_memory_factor) == (8, 1.5, 2)
-    assert found.resources.memory_percentage == "volcano.sh/vgpu-memory-percentage"
+    assert found.names.memory_percentage == "volcano.sh/vgpu-memory-percentage"
     assert found.container.pass_device_specs
     assert found.geometries[0].fits("NVIDIA-NVIDIA A30")
 

@@ -10,7 +10,8 @@ from hami_plugins.vendors.volcano import configured
 from hami_plugins.wire.volcano_config import VolcanoConfig
 from tests.unit.volcano_vgpu.allocated_pods import COUNT, container, offer, pod, question
 from tests.unit.volcano_vgpu.test_allocations import MORE, mig
-from volcano_vgpu.core.allocations import allocations_of, record_of
+from volcano_vgpu.core.allocations import allocations_of
+from volcano_vgpu.core.assignments import record_of
 from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
 from volcano_vgpu.core.shares import AllocatedContainer, NodeOffer
 

@@ -78,12 +78,12 @@ def test_whole_cards_that_are_gone_are_nobodys() -> None:
 
 @pytest.mark.parametrize("remembered", [(), (f"{uuid(0)}-0",), ("vgpu-5bb1e1d8-f13067-0", f"{uuid(0)}-0")])
 def test_slots_that_are_not_the_agents_are_a_rivals(remembered: tuple[str, ...]) -> None:
-    (rival,) = found(node=node(**{"volcano.sh_vgpu-number": "10"}), remembered=remembered)
+    (rival,) = found(node=node(**{"volcano.sh_vgpu-number": "10"}), remembered={COUNT: remembered})
     assert "10 volcano.sh/vgpu-number" in rival.sentence
 
 
 def test_slots_that_an_agent_left_behind_are_its_own() -> None:
-    assert found(node=node(**{"volcano.sh_vgpu-number": "10"}), remembered=("vgpu-5bb1e1d8-f13067-0",)) == ()
+    assert found(node=node(**{"volcano.sh_vgpu-number": "10"}), remembered={COUNT: ("vgpu-5bb1e1d8-f13067-0",)}) == ()
 
 
 @pytest.mark.parametrize("path", [DIRECTORY, f"{DIRECTORY}/", "/var/lib/kubelet", "/var/lib"])
