@@ -16,9 +16,10 @@ from tests.bench.processes import serve
 from tests.bench.station import NODE
 from volcano_vgpu.agent import config
 from volcano_vgpu.agent.app import Agent
-from volcano_vgpu.agent.kubelet import DevicePluginServer
 from volcano_vgpu.agent.metrics import AgentMetrics
 from volcano_vgpu.agent.server import VolcanoDevicePlugin
+from volcano_vgpu.agent.serving import KubeletServing
+from volcano_vgpu.core.settings import AgentSettings
 from volcano_vgpu.discovery.file import FileDiscovery
 
 Ids = tuple[str, ...]
@@ -53,8 +54,13 @@ class Watched(Agent):
         self.starts: list[tuple[float, float]] = []
         self._allocated: dict[Ids, tuple[float, float]] = {}
 
-    def _serving(self) -> tuple[VolcanoDevicePlugin, DevicePluginServer]:
-        plugin, endpoint = super()._serving()
+    def _serving(self, settings: AgentSettings) -> KubeletServing:
+        serving = super()._serving(settings)
+        made = serving.plugin
+        vars(serving)["plugin"] = lambda ports, slots: self._timed(made(ports, slots))
+        return serving
+
+    def _timed(self, plugin: VolcanoDevicePlugin) -> VolcanoDevicePlugin:
         allocate, pre_start = plugin.Allocate, plugin.PreStartContainer
 
         def timed_allocate(request: Any, context: grpc.ServicerContext) -> Any:
@@ -69,7 +75,7 @@ class Watched(Agent):
             return answer
 
         vars(plugin).update(Allocate=timed_allocate, PreStartContainer=timed_pre_start)
-        return plugin, endpoint
+        return plugin
 
 
 def _timed(call: Callable[[Any, Any], Any], request: Any, context: Any) -> tuple[tuple[float, float], Any]:

@@ -96,7 +96,7 @@ class KubeletServing:
     def start(self) -> None:
         """Begins to serve; waits for the API server where the node has to say what its runtime can do."""
         self._cdi = self._uses_cdi()
-        plugin = self._plugin(self._parts.ports, lambda: self._parts.cards.sight.slots)
+        plugin = self.plugin(self._parts.ports, lambda: self._parts.cards.sight.slots)
         resource = self._settings.names.count
         directory = Path(self._settings.kubelet_directory)
         self._endpoint = DevicePluginServer(plugin, directory=directory, resource=resource)
@@ -147,7 +147,7 @@ class KubeletServing:
             offer=self._other_offer,
             settings=lambda: edit_settings(other),
         )
-        plugin = self._plugin(ports, lambda: _NO_SLOTS)
+        plugin = self.plugin(ports, lambda: _NO_SLOTS)
         directory = Path(other.kubelet_directory)
         return DevicePluginServer(plugin, directory=directory, resource=other.names.count, socket=OTHER_SOCKET)
 
@@ -167,7 +167,8 @@ class KubeletServing:
             self._view = (sight, offer)
         return self._view[1]
 
-    def _plugin(self, ports: Ports, slots: Callable[[], Slots]) -> VolcanoDevicePlugin:
+    def plugin(self, ports: Ports, slots: Callable[[], Slots]) -> VolcanoDevicePlugin:
+        """A plugin that serves containers through these ports; ``slots`` are those of each card."""
         return VolcanoDevicePlugin(
             ports,
             cards=slots,
