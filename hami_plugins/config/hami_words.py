@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from pydantic import ValidationError
+
 from hami_plugins.config import texts
 from hami_plugins.config.device_config import DeviceConfig, configured
+from hami_plugins.errors import ConfigError
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.vendors import BUILTIN
 
@@ -135,7 +138,8 @@ _UNKNOWN: Final = "no value of HAMi 2.10's chart"
 def from_values(values: Mapping[str, Any], device_config: Mapping[str, Any], *, source: str) -> TakenOver:
     """Settings that allocate as HAMi does with these values; ``device_config`` is its ConfigMap's file, or empty.
 
-    Where both name a resource, the file counts, as with HAMi. Raises ``ConfigError`` for a content that is not YAML.
+    Where both name a resource, the file counts, as with HAMi. Raises ``ConfigError`` for a content that is not YAML, and
+    for a value that the vendor does not allow.
     """
     scheduler: dict[str, Any] = {}
     devices: dict[str, Any] = {}
@@ -205,9 +209,17 @@ def _taken(devices: Mapping[str, Any]) -> dict[str, Any]:
 def _vendors(values: Mapping[str, Any], devices: Mapping[str, Any]) -> Iterator[str]:
     """Those that HAMi's scheduler serves: all of them, and where its values are known those that they switch on."""
     off = {maker for maker, path in _SWITCHES.items() if values and _at(values, path) is not True}
-    for spec in configured(BUILTIN, DeviceConfig.model_validate(_taken(devices))):
+    for spec in configured(BUILTIN, _parsed(_taken(devices))):
         if spec.dialect is Dialect.HAMI and spec.vendor not in off:
             yield spec.name
+
+
+def _parsed(devices: Mapping[str, Any]) -> DeviceConfig:
+    try:
+        return DeviceConfig.model_validate(devices)
+    except ValidationError as error:
+        lines = texts.complaints(error, DeviceConfig)
+        raise ConfigError("\n".join(f"settings: devices.{line}" for line in lines)) from error
 
 
 def _leaves(values: Mapping[str, Any], folder: str) -> Iterator[tuple[str, Any]]:
