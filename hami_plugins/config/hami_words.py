@@ -138,8 +138,8 @@ _UNKNOWN: Final = "no value of HAMi 2.10's chart"
 def from_values(values: Mapping[str, Any], device_config: Mapping[str, Any], *, source: str) -> TakenOver:
     """Settings that allocate as HAMi does with these values; ``device_config`` is its ConfigMap's file, or empty.
 
-    Where both name a resource, the file counts, as with HAMi. Raises ``ConfigError`` for a content that is not YAML, and
-    for a value that the vendor does not allow.
+    Where both name a resource, the file counts, as with HAMi. Raises ``ConfigError`` for a content that is not YAML,
+    and for a value that the vendor does not allow.
     """
     scheduler: dict[str, Any] = {}
     devices: dict[str, Any] = {}
