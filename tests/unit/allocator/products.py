@@ -8,12 +8,14 @@ from hami_plugins.allocations.manifests import webhooks as manifests
 from hami_plugins.allocations.manifests.webhooks import WebhookTarget
 from hami_plugins.allocations.product import Product
 from hami_plugins.allocations.served_vendors import served_vendors
-from hami_plugins.allocator.shared_allocator import hooks_of, product_of
+from hami_plugins.allocator.shared_allocator import METRICS, hooks_of, product_of
 from hami_plugins.allocator.shared_settings import SETTINGS, SharedAllocatorSettings
 from hami_plugins.cli.kit.inputs import registry_of
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.vendor import VendorSpec
 from neuron_topology.server.extension import NeuronExtension
+
+__all__ = ["METRICS"]
 
 MARK = "hami-plugins.io/allocator"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hami_plugins.allocations.marks import mark
-from neuron_topology.core.allocator.product import product_of
 from neuron_topology.core.capacity_block_end import DURATION_KEY, END_KEY, declared, end_of, objection, seconds_of
-from tests.unit.neuron_topology.server.cluster import Cluster, a_pod
+from tests.unit.allocator.products import product
+from tests.unit.neuron_topology.server.cluster import a_pod
 
 END = 1_800_000_000.0
 
@@ -53,5 +53,5 @@ def test_what_a_pod_says_itself_comes_before_what_its_job_says() -> None:
 
 
 def test_a_duration_that_means_nothing_is_refused_when_the_pod_is_made() -> None:
-    answer = mark(a_pod(annotations={DURATION_KEY: "long"}), product_of(Cluster().settings.rules))
+    answer = mark(a_pod(annotations={DURATION_KEY: "long"}), product())
     assert "'long' is not a duration" in getattr(answer, "reason", "")

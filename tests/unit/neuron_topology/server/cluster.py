@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from hami_plugins.allocator.bindings import Bindings
 from hami_plugins.allocator.kube_extender import SchedulerExtender
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.metrics import AllocatorMetrics
+from hami_plugins.allocator.shared_settings import SharedAllocatorSettings
 from hami_plugins.allocator.volcano_extender import Extender
 from hami_plugins.errors import KubeError
 from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.wire.admission_review import AdmissionRequest
 from hami_plugins.wire.fields import Json
-from neuron_topology.core.allocator.names import MARKED, MARKER_KEY
-from neuron_topology.core.allocator.product import METRICS, product_of
 from neuron_topology.core.gangs.gangs import Gangs
 from neuron_topology.core.hardware.instances import INSTANCE_TYPES
 from neuron_topology.core.names import CORES, DEVICES, INSTANCE_LABEL
 from neuron_topology.core.nodes import FAMILY_LABEL
-from neuron_topology.server.settings import NeuronAllocatorSettings
 from tests import raw_objects
+from tests.unit.allocator import products
+from tests.unit.allocator.products import MARK, METRICS
 
 TRN1 = "trn1.32xlarge"
 NOW_NS = 1_790_000_000_000_000_000
@@ -78,13 +79,14 @@ def task(pod: Json, node: str = "") -> dict[str, Any]:
 class Cluster:
     """Books, and who asks them. ``server`` is what the API server has, where that is ahead of the watch."""
 
-    def __init__(self, *nodes: Json, settings: NeuronAllocatorSettings | None = None) -> None:
+    def __init__(self, *nodes: Json, settings: SharedAllocatorSettings | None = None) -> None:
         self.time = 0.0
         self.metrics = AllocatorMetrics(METRICS)
         self.server: dict[tuple[str, str], Json | KubeError] = {}
-        self.settings = settings or NeuronAllocatorSettings.model_validate({})
+        self.settings = settings or products.settings()
         self.now = 1_800_000_000.0
-        product = product_of(self.settings.rules, lambda: Gangs(now=lambda: self.now))
+        known = products.product(found=self.settings)
+        product = replace(known, planner=lambda: Gangs(now=lambda: self.now))
         self.books = LockedAllocationCache(product, keep=90.0, hold=15.0, clock=lambda: self.time)
         self.extender = Extender(self.books, read=self._read, weight=self.settings.weight, metrics=self.metrics)
         self.bindings = Bindings(
@@ -101,7 +103,7 @@ class Cluster:
             books=self.books,
             read=self._read,
             create=self._create,
-            marker={MARKER_KEY: MARKED},
+            marker={MARK: "extender"},
             metrics=self.metrics,
             now_ns=lambda: NOW_NS,
         )

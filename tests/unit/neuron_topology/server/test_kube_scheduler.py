@@ -11,7 +11,7 @@ from hami_plugins.errors import KubeError
 from hami_plugins.vendors.awsneuron import IDS_KEY
 from hami_plugins.wire import scheduler_extender
 from hami_plugins.wire.admission_review import Denied
-from neuron_topology.core.allocator.names import MARKER_KEY
+from tests.unit.allocator.products import MARK
 from tests.unit.neuron_topology.server.cluster import Cluster, a_node, a_pod, said
 
 
@@ -57,7 +57,7 @@ def test_the_extender_binds_with_the_allocation_and_the_mark(cluster: Cluster) -
     assert path == "/api/v1/namespaces/x/pods/p/binding"
     assert (body["target"]["name"], body["metadata"]["uid"]) == ("n1", "uid-p")
     written = body["metadata"]["annotations"]
-    assert MARKER_KEY in written
+    assert MARK in written
     again = said(cluster.bind(pod, annotations=written))
     assert again.get(IDS_KEY, written[IDS_KEY]) == written[IDS_KEY]
 

@@ -6,16 +6,15 @@ from typing import Any
 
 import pytest
 
-from hami_plugins.allocations.manifests.webhooks import WebhookTarget
 from hami_plugins.sandbox.apiserver.conditions import compiled
-from neuron_topology.core.allocator import manifests
+from tests.unit.allocator.products import target, webhooks
 
-TARGET = WebhookTarget(configuration="neuron", service="neuron-allocator", namespace="allocators")
+TARGET = target(namespace="allocators")
 
 
 def hooks(**more: Any) -> dict[str, dict[str, Any]]:
     """The webhooks by the first word of their name."""
-    return {each["name"].partition(".")[0]: each for each in manifests.webhooks(TARGET, **more)["webhooks"]}
+    return {each["name"].partition(".")[0]: each for each in webhooks(TARGET, **more)["webhooks"]}
 
 
 def a_job(*limits: dict[str, Any] | None) -> dict[str, Any]:

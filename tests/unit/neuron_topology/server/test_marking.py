@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from hami_plugins.allocations.marks import mark
-from hami_plugins.engine.intake import Rules
 from hami_plugins.wire.admission_review import Allowed, Denied
-from neuron_topology.core.allocator.names import MARKER_KEY
-from neuron_topology.core.allocator.product import product_of
 from neuron_topology.core.names import CORES, DEVICES, LEGACY_DEVICES
+from tests.unit.allocator.products import MARK, product
 from tests.unit.neuron_topology.server.cluster import a_pod, said
 
 
@@ -16,20 +14,20 @@ def test_whoever_asks_for_devices_under_any_name_is_marked_whatever_the_schedule
         for scheduler in ("volcano", "default-scheduler"):
             pod = a_pod(scheduler=scheduler)
             pod["spec"]["containers"][0]["resources"] = {"limits": {name: "1"}}
-            assert said(mark(pod, product_of(Rules()))) == {MARKER_KEY: "extender"}
+            assert said(mark(pod, product())) == {MARK: "extender"}
 
 
 def test_who_asks_for_none_is_left_alone() -> None:
     pod = a_pod()
     for resources in ({}, {"limits": {DEVICES: "0"}}, {"limits": {"nvidia.com/gpu": "1"}}):
         pod["spec"]["containers"][0]["resources"] = resources
-        assert mark(pod, product_of(Rules())) == Allowed()
+        assert mark(pod, product()) == Allowed()
 
 
 def test_what_could_be_allocated_nowhere_is_refused_when_it_is_made() -> None:
     pod = a_pod()
     pod["spec"]["containers"][0]["resources"]["limits"][CORES] = "2"
-    answer = mark(pod, product_of(Rules()))
+    answer = mark(pod, product())
     assert isinstance(answer, Denied)
     assert answer.code == 400
     assert "keep one of the two" in answer.reason
@@ -38,6 +36,6 @@ def test_what_could_be_allocated_nowhere_is_refused_when_it_is_made() -> None:
 def test_a_pod_that_cannot_be_read_is_refused_with_the_place() -> None:
     pod = a_pod()
     pod["spec"]["containers"][0]["resources"]["limits"][DEVICES] = "many"
-    answer = mark(pod, product_of(Rules()))
+    answer = mark(pod, product())
     assert isinstance(answer, Denied)
     assert DEVICES in answer.reason

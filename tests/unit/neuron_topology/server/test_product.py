@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from hami_plugins.allocator.audit import told
-from hami_plugins.engine.intake import Rules
 from hami_plugins.model.units import NodeName
 from hami_plugins.vendors.awsneuron import IDS_KEY
-from neuron_topology.core.allocator.product import product_of
 from neuron_topology.core.names import INSTANCE_LABEL
 from neuron_topology.core.vendor import SPEC
+from tests.unit.allocator.products import product
 from tests.unit.neuron_topology.server.cluster import Cluster, a_node, a_pod, said
 
 
@@ -25,7 +24,7 @@ from tests.unit.neuron_topology.server.cluster import Cluster, a_node, a_pod, sa
     ],
 )
 def test_containers_are_those_that_the_allocation_speaks_of(text: dict[str, str], containers: int) -> None:
-    assert len(product_of(Rules()).containers_of(text)) == containers
+    assert len(product().containers_of(text)) == containers
 
 
 def test_a_number_that_no_set_has_is_answered_in_awss_words_with_what_could_be_had() -> None:

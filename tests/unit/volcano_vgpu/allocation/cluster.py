@@ -12,16 +12,13 @@ from hami_plugins.allocator.bindings import Bindings
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.metrics import AllocatorMetrics
 from hami_plugins.allocator.volcano_extender import Extender
-from hami_plugins.engine.intake import Rules
-from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.errors import KubeError
 from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.model.units import NodeName
-from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.wire.admission_review import AdmissionRequest
 from hami_plugins.wire.fields import Json
 from tests import raw_objects
-from volcano_vgpu.core.allocator.product import METRICS, product_of
+from tests.unit.allocator.products import METRICS, product, settings
 
 NUMBER, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
 IDS, NODE = "volcano.sh/vgpu-ids-new", "volcano.sh/vgpu-node"
@@ -59,8 +56,9 @@ class Cluster:
         self.server: dict[tuple[str, str], Json | KubeError] = {}
         self.reads = 0
         self.touched: list[str] = []
-        rules = Rules(policies=PolicyDefaults(volcano=policy, volcano_orders_cards=True))
-        self.books = LockedAllocationCache(product_of(SPEC, rules, mode=mode), keep=90.0, clock=lambda: self.time)
+        volcano = {"mode": mode, "schedulePolicy": policy}
+        found = product(found=settings(volcano=volcano))
+        self.books = LockedAllocationCache(found, keep=90.0, clock=lambda: self.time)
         self.extender = Extender(self.books, read=self._read, weight=weight, metrics=self.metrics)
         self.bindings = Bindings(
             books=self.books,

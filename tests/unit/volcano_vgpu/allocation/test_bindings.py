@@ -12,6 +12,7 @@ from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.errors import KubeError
 from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.wire.admission_review import Allowed, Denied
+from tests.unit.allocator.products import MARK
 from tests.unit.volcano_vgpu.allocation.cluster import (
     CORES,
     IDS,
@@ -23,7 +24,6 @@ from tests.unit.volcano_vgpu.allocation.cluster import (
     request,
     written,
 )
-from volcano_vgpu.core.allocator.names import MARKER_KEY
 
 STALE = dict.fromkeys(VOLCANO_KEYS, "GPU-old-0,NVIDIA,1,0:")
 
@@ -215,7 +215,7 @@ def test_while_the_api_server_is_away_only_marked_pods_wait() -> None:
     cluster, pod = Cluster(), a_pod()
     cluster.server["x", "p"] = KubeError("no answer")
     assert cluster.bind(pod) == Allowed()
-    answer = cluster.bind(pod, annotations={MARKER_KEY: "extender"})
+    answer = cluster.bind(pod, annotations={MARK: "extender"})
     assert isinstance(answer, Denied)
     assert answer.code == 503
     assert "cannot be read: no answer; try again" in answer.reason

@@ -9,18 +9,16 @@ from typing import Any
 import pytest
 
 from hami_plugins.allocations.marks import mark
-from hami_plugins.engine.intake import Rules
 from hami_plugins.model.vendor import VendorOptions
 from hami_plugins.vendors.volcano import PERCENTAGE, SPEC, without_number
 from hami_plugins.wire import objects
 from hami_plugins.wire.admission_review import Allowed, Denied
 from hami_plugins.wire.fields import Json
-from volcano_vgpu.core.allocator.names import MARKER_KEY
-from volcano_vgpu.core.allocator.product import product_of
+from tests.unit.allocator.products import MARK, product, settings
 
 NUMBER, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
 PERCENT = "volcano.sh/vgpu-memory-percentage"
-MARKED = {"op": "add", "path": "/metadata/annotations", "value": {MARKER_KEY: "extender"}}
+MARKED = {"op": "add", "path": "/metadata/annotations", "value": {MARK: "extender"}}
 
 
 def a_pod(*limits: dict[str, str], scheduler: str = "volcano", init: tuple[dict[str, str], ...] = ()) -> dict[str, Any]:
@@ -35,7 +33,7 @@ def a_pod(*limits: dict[str, str], scheduler: str = "volcano", init: tuple[dict[
 
 def marked(raw: dict[str, Any], spec: Any = SPEC) -> list[Json]:
     before = copy.deepcopy(raw)
-    answer = mark(raw, product_of(spec, Rules()))
+    answer = mark(raw, product(spec))
     assert raw == before
     assert isinstance(answer, Allowed)
     return list(answer.operations)
@@ -45,11 +43,19 @@ def test_a_pod_that_asks_for_cards_is_marked_and_otherwise_left_alone() -> None:
     assert marked(a_pod({NUMBER: "1", MEMORY: "1000"})) == [MARKED]
 
 
+def test_pods_of_every_scheduler_of_volcano_that_is_set_are_marked() -> None:
+    found = product(found=settings(volcano={"schedulers": ["volcano", "batch"]}))
+    for scheduler, operations in (("batch", 1), ("volcano", 1), ("other", 0)):
+        answer = mark(a_pod({NUMBER: "1"}, scheduler=scheduler), found)
+        assert isinstance(answer, Allowed)
+        assert len(answer.operations) == operations
+
+
 def test_annotations_that_are_there_stay() -> None:
     raw = a_pod({NUMBER: "1"})
     raw["metadata"]["annotations"] = {"a": "b"}
     assert marked(raw) == [
-        {"op": "add", "path": "/metadata/annotations/hami-plugins.io~1volcano-vgpu-allocator", "value": "extender"}
+        {"op": "add", "path": "/metadata/annotations/hami-plugins.io~1allocator", "value": "extender"}
     ]
 
 
@@ -88,7 +94,7 @@ def test_other_pods_are_left_alone(raw: dict[str, Any]) -> None:
 
 def test_marking_twice_changes_nothing() -> None:
     raw = a_pod({CORES: "20", NUMBER: "1"})
-    raw["metadata"]["annotations"] = {MARKER_KEY: "extender"}
+    raw["metadata"]["annotations"] = {MARK: "extender"}
     assert marked(raw) == []
 
 
@@ -101,7 +107,7 @@ def test_marking_twice_changes_nothing() -> None:
     ],
 )
 def test_what_can_never_be_is_refused_with_the_reason(limits: dict[str, str], why: str) -> None:
-    answer = mark(a_pod(limits), product_of(SPEC, Rules()))
+    answer = mark(a_pod(limits), product())
     assert isinstance(answer, Denied)
     assert answer.code == 400
     assert why in answer.reason
@@ -110,12 +116,12 @@ def test_what_can_never_be_is_refused_with_the_reason(limits: dict[str, str], wh
 
 def test_a_pod_that_admission_denies_is_denied_with_its_status() -> None:
     raw = a_pod(init=({NUMBER: "1"},))
-    answer = mark(raw, product_of(SPEC, Rules()))
+    answer = mark(raw, product())
     assert answer == Denied("admission denied: pod has no containers", 403)
 
 
 def test_a_pod_that_cannot_be_read_is_refused_with_the_place() -> None:
-    answer = mark(a_pod({NUMBER: "many"}), product_of(SPEC, Rules()))
+    answer = mark(a_pod({NUMBER: "many"}), product())
     assert isinstance(answer, Denied)
     assert answer.code == 422
     assert "spec.containers[0].resources.limits[volcano.sh/vgpu-number]" in answer.reason

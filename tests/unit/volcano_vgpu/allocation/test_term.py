@@ -11,15 +11,14 @@ import pytest
 from hami_plugins.allocations.answers import Assumption, Declined, PodAllocation
 from hami_plugins.allocator.metrics import AllocatorMetrics
 from hami_plugins.allocator.session import LeaderSession
+from hami_plugins.allocator.shared_settings import SETTINGS
 from hami_plugins.errors import KubeError
 from hami_plugins.kube.port import ListPage, Selection, WatchEvent
 from hami_plugins.model.units import NodeName
-from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.wire.fields import Json
+from tests.unit.allocator.products import METRICS, product
 from tests.unit.volcano_vgpu.allocation.cluster import a_node, a_pod
 from tests.waiting import wait_for
-from volcano_vgpu.allocation.settings import SETTINGS
-from volcano_vgpu.core.allocator.product import METRICS, product_of
 
 N1 = NodeName("n1")
 
@@ -59,7 +58,7 @@ class Quiet:
                 yield self.events.pop(0)
 
 
-PRODUCT = product_of(SPEC, SETTINGS.load("", {}).rules)
+PRODUCT = product()
 
 
 def nobody(_namespace: str, _name: str) -> Json | None:

@@ -15,8 +15,8 @@ from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
 from hami_plugins.model.units import NodeName
 from hami_plugins.wire.fields import Json
+from tests.unit.allocator.products import METRICS
 from tests.waiting import PATIENCE
-from volcano_vgpu.core.allocator.product import METRICS
 
 ONE, OTHER = NodeName("one"), NodeName("other")
 
