@@ -19,12 +19,9 @@ from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.metrics import AllocatorMetrics
 from hami_plugins.allocator.volcano_extender import Extender
 from hami_plugins.cli.kit.memory import undisturbed
-from hami_plugins.engine.intake import Rules
-from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.errors import KubeError
 from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.observe import logging
-from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.wire import admission_review
 from hami_plugins.wire.admission_review import Allowed
 from hami_plugins.wire.fields import Json
@@ -33,8 +30,7 @@ from tests.bench.allocations import HERE, NODES, NOW_NS, PODS, ROOT, listed, nod
 from tests.bench.loading import pages
 from tests.bench.measuring import Figure, figure, timed
 from tests.bench.workload import CARDS, as_the_server_shows, node_name
-from volcano_vgpu.core.allocator.names import MARKER_KEY
-from volcano_vgpu.core.allocator.product import METRICS, product_of
+from tests.unit.allocator.products import MARK, METRICS, product
 
 PODS_A_NODE = PODS // NODES
 
@@ -44,8 +40,7 @@ class Server:
 
     def __init__(self) -> None:
         metrics = AllocatorMetrics(METRICS)
-        rules = Rules(policies=PolicyDefaults(volcano_orders_cards=True))
-        self.books = LockedAllocationCache(product_of(SPEC, rules), keep=90.0, clock=time.monotonic)
+        self.books = LockedAllocationCache(product(), keep=90.0, clock=time.monotonic)
         self.extender = Extender(self.books, read=_unread, weight=10.0, metrics=metrics)
         self.bindings = Bindings(
             books=self.books,
@@ -76,7 +71,7 @@ def asking(turn: int, like: dict[str, Any]) -> dict[str, Any]:
     """One of twenty shapes in turn, as the API server shows a pod that waits."""
     shape = turn % 20
     raw = as_the_server_shows(pod(turn, 2_000 + 700 * shape, 5 * (shape % 7), kind=2), like)
-    raw["metadata"].setdefault("annotations", {})[MARKER_KEY] = AllocatorMode.EXTENDER.value
+    raw["metadata"].setdefault("annotations", {})[MARK] = AllocatorMode.EXTENDER.value
     raw["spec"].pop("nodeName", None)
     raw["status"] = {"phase": "Pending"}
     return raw

@@ -28,7 +28,6 @@ from hami_plugins.allocator.handlers import EXTENDER_PATH, SCHEDULER_PATH
 from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
 from hami_plugins.vendors.awsneuron import IDS_KEY
 from hami_plugins.wire.gang_keys import GROUP_KEY
-from neuron_topology.core.allocator.names import MARKED, MARKER_KEY
 from neuron_topology.core.names import DEVICES
 from tests.bench.allocator import review
 from tests.bench.measuring import Figure, figure, timed
@@ -37,6 +36,7 @@ from tests.bench.workload import as_the_server_shows
 from tests.cluster.ports import free_port
 from tests.integration.neuron_topology.server.servers import a_node, a_pod
 from tests.integration.web.certificates import a_certificate
+from tests.unit.allocator.products import MARK
 
 HERE = Path(__file__).parent
 NODES = 1_000
@@ -122,7 +122,7 @@ def binding() -> tuple[list[float], int]:
     with ApiServer(kinds=VOLCANO) as api:
         for at in range(BUSY_NODES):
             api.put(a_node(f"n{at:04}"))
-        notes = {MARKER_KEY: MARKED}
+        notes = {MARK: "extender"}
         waiting = [api.put(shown(f"p{at}", size, annotations=notes)) for at, size in enumerate(sizes)]
         with Server(api) as server, ThreadPoolExecutor(CALLERS) as callers:
             held = Held(api)
@@ -183,7 +183,7 @@ class Held:
 class Server:
     """One process of a server's command beside an embedded API server, until the end of the block."""
 
-    def __init__(self, api: ApiServer, command: tuple[str, ...] = ("neuron", "allocator"), **more: Any) -> None:
+    def __init__(self, api: ApiServer, command: tuple[str, ...] = ("allocator", "run"), **more: Any) -> None:
         self._folder = tempfile.TemporaryDirectory()
         folder = Path(self._folder.name)
         self._port, self._hooks = free_port(), free_port()

@@ -34,12 +34,12 @@ from tests.cluster.volcano import CONFIGURATION, Volcano
 from tests.cluster.waiting import wait_until
 
 HOOKS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-NAME: Final = "volcano-vgpu-allocator"
+NAME: Final = "hami-plugins-allocator"
 NAMESPACE: Final = "volcano-system"
 LOOK: Final = 0.1
 """Seconds between two looks at who is ready."""
 
-MARKER: Final = "hami-plugins.io/volcano-vgpu-allocator"
+MARKER: Final = "hami-plugins.io/allocator"
 
 RULES: Final = (
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch", "patch"]},
@@ -47,7 +47,14 @@ RULES: Final = (
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update", "patch"]},
     {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create", "update", "patch"]},
 )
-"""All that the server may do when it makes its own certificates, and no more."""
+"""All that a server may do that makes its own certificates and serves Volcano's vGPUs."""
+
+ALLOCATOR_RULES: Final = (
+    *RULES,
+    {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]},
+    {"apiGroups": ["scheduling.volcano.sh"], "resources": ["podgroups"], "verbs": ["get", "list", "watch"]},
+)
+"""All that the server of Volcano's vGPUs and of Neuron devices may do, and no more."""
 
 
 class Front:
@@ -126,7 +133,7 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
 
 
 class Replica:
-    """One process of ``hami-plugins volcano-vgpu allocator``, or of another ``product`` and ``word``.
+    """One process of ``hami-plugins allocator run``, or of another ``product`` and ``word``.
 
     It may do what ``rules`` say; ``arguments`` are further ones.
     """
@@ -137,9 +144,9 @@ class Replica:
         name: str,
         settings: Mapping[str, object],
         *,
-        product: str = "volcano-vgpu",
-        word: str = "allocator",
-        rules: Sequence[Object] = RULES,
+        product: str = "allocator",
+        word: str = "run",
+        rules: Sequence[Object] = ALLOCATOR_RULES,
         arguments: Sequence[str] = (),
     ) -> None:
         self.plane = plane
@@ -200,7 +207,7 @@ def marks(plane: ControlPlane, asks: Object, key: str) -> bool:
     return key in body.decode()
 
 
-def command(*arguments: str, product: str = "volcano-vgpu") -> str:
+def command(*arguments: str, product: str = "allocator") -> str:
     """What one of the commands of the allocator prints."""
     whole = [sys.executable, "-m", "hami_plugins.cli", product, *arguments]
     return subprocess.run(whole, check=True, capture_output=True, text=True).stdout
@@ -308,7 +315,7 @@ class Allocator:
         files = {"file": "tls.pem", "key": "tls.pem"}
         bootstrap = {"bootstrap": True, "names": ["127.0.0.1"]}
         settings = {
-            "mode": self.mode,
+            "volcano": {"mode": self.mode},
             "service": {"namespace": NAMESPACE},
             "certificate": {"directory": str(keep), **(bootstrap if self._bootstrap else files)},
             "reservation": 61,

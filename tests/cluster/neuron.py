@@ -1,4 +1,4 @@
-"""The Neuron allocator as a process of the private machine, nodes of Trainium, and schedulers that ask it."""
+"""The allocator as a process of the private machine, nodes of Trainium, and schedulers that ask it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from typing import Any, Final
 import yaml
 
 from hami_plugins.vendors.awsneuron import IDS_KEY
-from neuron_topology.core.allocator.names import MARKER_KEY
 from neuron_topology.core.hardware.fabric import mask_of
 from neuron_topology.core.hardware.instances import INSTANCE_TYPES
 from neuron_topology.core.names import CORES, DEVICES, EFA, INSTANCE_LABEL
 from neuron_topology.core.nodes import FAMILY_LABEL
-from tests.cluster.allocator import HOOKS, RULES, Replica, command, marks
+from tests.cluster.allocator import HOOKS, MARKER, NAME, RULES, Replica, command, marks
 from tests.cluster.api import Object
 from tests.cluster.card_nodes import NODES, Pool
 from tests.cluster.kubernetes import ControlPlane
@@ -27,9 +26,9 @@ from tests.cluster.waiting import wait_until
 
 TRN1: Final = "trn1.32xlarge"
 PRODUCT: Final = "neuron"
-CONFIGURATION_NAME: Final = "neuron-allocator"
 KUBE_SCHEDULER: Final = "neuron-kube-scheduler"
 """How pods name the kube-scheduler that asks the server."""
+
 
 NEURON_RULES: Final = (
     *RULES[1:],
@@ -37,7 +36,7 @@ NEURON_RULES: Final = (
     {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]},
     {"apiGroups": ["scheduling.volcano.sh"], "resources": ["podgroups"], "verbs": ["get", "list", "watch"]},
 )
-"""All that the server may do, and no more."""
+"""All that a server of Neuron devices may do."""
 
 
 @dataclass(slots=True)
@@ -184,18 +183,18 @@ class NeuronAllocator:
             "reservation": 61,
             "lease": {"duration": 4, "deadline": 3, "retry": 0.5},
         }
-        self.replica = Replica(self.plane, "neuron-allocator", settings, product=PRODUCT, rules=NEURON_RULES)
+        self.replica = Replica(self.plane, "neuron-allocator", settings)
         self.scheduler = self._kube_scheduler()
 
     def __enter__(self) -> NeuronAllocator:
-        printed = command("webhooks", "--url", f"https://127.0.0.1:{self.replica.hook_port}", product=PRODUCT)
+        printed = command("webhooks", "--url", f"https://127.0.0.1:{self.replica.hook_port}")
         self.plane.apply(HOOKS, yaml.safe_load(printed))
         self.replica.component.start()
         self.wait_ready()
         self.replica.establish_trust()
         probe = pod("probe", container(limits={DEVICES: 1}))
         wait_until(
-            lambda: marks(self.plane, probe, MARKER_KEY),
+            lambda: marks(self.plane, probe, MARKER),
             "the API server trusts the webhooks",
             90,
             show=self.replica.component.log,
@@ -207,7 +206,7 @@ class NeuronAllocator:
 
     def __exit__(self, *_: object) -> None:
         self.scheduler.stop()
-        self.plane.api.delete(f"{HOOKS}/{CONFIGURATION_NAME}")
+        self.plane.api.delete(f"{HOOKS}/{NAME}")
         self.replica.component.stop()
         self.volcano.configure(CONFIGURATION)
         self.volcano.restart_scheduler()
@@ -216,7 +215,7 @@ class NeuronAllocator:
         wait_until(lambda: self.replica.ready, "the server answers", 60, show=self.replica.component.log)
 
     def _volcano_conf(self) -> str:
-        printed = yaml.safe_load(command("conf", "-o", "yaml", product=PRODUCT))
+        printed = yaml.safe_load(command("conf", "-o", "yaml"))
         for tier in printed["tiers"]:
             for plugin in tier["plugins"]:
                 if plugin["name"] == "extender":
@@ -226,7 +225,7 @@ class NeuronAllocator:
 
     def _kube_scheduler(self) -> Component:
         """A second kube-scheduler, for pods that name it."""
-        conf: Mapping[str, Any] = yaml.safe_load(command("conf", "--kube-scheduler", "-o", "yaml", product=PRODUCT))
+        conf: Mapping[str, Any] = yaml.safe_load(command("conf", "--kube-scheduler", "-o", "yaml"))
         (extender,) = conf["extenders"]
         config = {
             **conf,

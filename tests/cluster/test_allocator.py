@@ -30,8 +30,8 @@ from tests.cluster.waiting import wait_until
 AT_ONCE: Final = 5
 ROUNDS: Final = 4
 USE_UUID: Final = "volcano.sh/vgpu-use-gpuuuid"
-PROMISED: Final = "volcano_vgpu_allocator_assumptions"
-EXPIRED: Final = "volcano_vgpu_allocator_assumptions_expired_total"
+PROMISED: Final = "hami_allocator_assumptions"
+EXPIRED: Final = "hami_allocator_assumptions_expired_total"
 
 
 @pytest.fixture(scope="module", params=["extender", "webhook"])

@@ -59,9 +59,9 @@ def test_modes_change_on_a_running_cluster_and_no_allocation_is_lost(
 
 @pytest.fixture
 def policy(volcano: Volcano) -> Iterator[None]:
-    """What ``volcano-vgpu policy`` prints, in the API server, which serves such policies."""
+    """What ``allocator stale-policy`` prints, in the API server, which serves such policies."""
     api = volcano.plane.api
-    documents = list(yaml.safe_load_all(command("policy")))
+    documents = list(yaml.safe_load_all(command("stale-policy")))
     for each in documents:
         volcano.plane.apply(POLICIES[each["kind"]], each)
     volcano.restart_scheduler()

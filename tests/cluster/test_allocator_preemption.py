@@ -50,7 +50,7 @@ def test_a_pod_of_higher_priority_evicts_nobody_and_gets_the_cards_when_they_are
         ((card, _, _),) = case.allocated(low[0])
 
         def tried() -> float:
-            return server.metric("volcano_vgpu_allocator_answers_total", kind="allocate", outcome="refused")
+            return server.metric("hami_allocator_answers_total", kind="allocate", outcome="refused")
 
         before = tried()
         case.submit("high", gpu(memory=ASKED), priorityClassName=high)

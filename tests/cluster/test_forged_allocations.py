@@ -17,10 +17,11 @@ import pytest
 import yaml
 
 from hami_plugins.allocator.metrics import AllocatorMetrics
+from hami_plugins.allocator.shared_allocator import shared_allocator
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect
-from hami_plugins.vendors.volcano import SPEC
+from neuron_topology.server.extension import NeuronExtension
 from tests.cluster.allocating import VOLCANO, a_site, installed
 from tests.cluster.allocator import HOOKS, marks
 from tests.cluster.kubernetes import ControlPlane
@@ -43,11 +44,8 @@ from tests.integration.attacks.stage import (
 )
 from tests.integration.volcano_vgpu.machines import emulated_node
 from tests.integration.web.certificates import a_certificate
+from tests.unit.allocator.products import MARK, METRICS, settings, vendors_of
 from tests.waiting import wait_for
-from volcano_vgpu.allocation.app import allocator_server
-from volcano_vgpu.allocation.settings import VgpuAllocatorSettings
-from volcano_vgpu.core.allocator.names import MARKER_KEY
-from volcano_vgpu.core.allocator.product import METRICS
 
 NODE_NAME = "forged-node"
 NAMESPACE = "forgers"
@@ -79,8 +77,11 @@ def stage(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
         wait_for(lambda: control_plane.api.find(f"/api/v1/nodes/{NODE_NAME}"), "the kubelet registers its node")
         api.merge_patch(paths.node(NODE_NAME), {"spec": {"taints": [taint]}})
         node.write_cards(*CARDS)
-        settings = VgpuAllocatorSettings.model_validate({**SETTINGS, "certificate": {"directory": str(folder)}})
-        server = allocator_server(settings, api, SPEC, metrics=AllocatorMetrics(METRICS), identity="one", linger=0.0)
+        told = settings(**SETTINGS, certificate={"directory": str(folder)})
+        metrics = AllocatorMetrics(METRICS)
+        server = shared_allocator(
+            told, api, vendors_of(told), NeuronExtension, metrics=metrics, identity="one", linger=0.0
+        )
         server.start()
         stack.callback(server.stop)
         owner = _owner(control_plane)
@@ -91,9 +92,7 @@ def stage(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
         hooks = webhooks(server, folder / "tls.crt")
         control_plane.apply(HOOKS, hooks)
         stack.callback(control_plane.api.delete, f"{HOOKS}/{hooks['metadata']['name']}")
-        wait_until(
-            lambda: marks(control_plane, volcano_pod("probe"), MARKER_KEY), "the API server asks the new webhooks"
-        )
+        wait_until(lambda: marks(control_plane, volcano_pod("probe"), MARK), "the API server asks the new webhooks")
         yield made
 
 

@@ -24,12 +24,11 @@ from neuron_topology.core.capacity_block_end import DURATION_KEY, END_KEY
 from neuron_topology.core.names import CORES, EFA
 from neuron_topology.core.nodes import HEALTH_KEY
 from tests.cluster.agents import Numbers
-from tests.cluster.allocator import HOOKS, command
+from tests.cluster.allocator import HOOKS, NAME, command
 from tests.cluster.card_nodes import NODES
 from tests.cluster.dry_runs import as_they_are, patched
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.neuron import (
-    CONFIGURATION_NAME,
     KUBE_SCHEDULER,
     PRODUCT,
     Machines,
@@ -243,10 +242,10 @@ def test_a_machine_that_is_reported_broken_takes_no_pods_until_somebody_says_whi
 @pytest.fixture
 def job_webhook(allocator: NeuronAllocator, control_plane: ControlPlane) -> Iterator[None]:
     """The webhook that has jobs patched, beside the others."""
-    path = f"{HOOKS}/{CONFIGURATION_NAME}"
+    path = f"{HOOKS}/{NAME}"
     others = control_plane.api.get(path)["webhooks"]
     url = f"https://127.0.0.1:{allocator.replica.hook_port}"
-    printed = yaml.safe_load(command("webhooks", "--jobs", "--url", url, product=PRODUCT))
+    printed = yaml.safe_load(command("webhooks", "--jobs", "--url", url))
     (hook,) = (each for each in printed["webhooks"] if each["name"].startswith("jobs."))
     trusted = {**hook["clientConfig"], "caBundle": others[0]["clientConfig"]["caBundle"]}
     control_plane.api.merge_patch(path, {"webhooks": [*others, {**hook, "clientConfig": trusted}]})

@@ -37,10 +37,8 @@ def test_what_is_scraped_is_what_dashboard_and_alerts_are_tried_on(
     submitted.pod("alone", 4)
     submitted.wait_bound("alone", 1)
     replica = allocator.replica
-    wait_until(
-        lambda: replica.metric("neuron_allocator_gangs", state="complete") == 1, "the gang is seen to be complete"
-    )
-    assert replica.metric("neuron_allocator_gang_admission_seconds_count") == 1
-    assert replica.metric("neuron_allocator_gang_partial_starts_total") == 0
+    wait_until(lambda: replica.metric("hami_allocator_gangs", state="complete") == 1, "the gang is seen to be complete")
+    assert replica.metric("hami_allocator_gang_admission_seconds_count") == 1
+    assert replica.metric("hami_allocator_gang_partial_starts_total") == 0
     assert replica.metric("neuron_devices", state="held") == 28
     recorded("neuron-allocator", replica.port, update=update_golden)

@@ -11,7 +11,6 @@ import urllib3
 import yaml
 from urllib3.exceptions import HTTPError
 
-from hami_plugins.cli.live import processes
 from hami_plugins.cli.live.processes import DemoProcess, printed
 from hami_plugins.kube.port import KubeApi
 from hami_plugins.sandbox.apiserver import ApiServer
@@ -46,18 +45,10 @@ class ServerProgram:
 ALLOCATOR: Final = ServerProgram(
     what="allocator",
     user="allocator",
-    product=processes.COMMAND,
-    command=("allocator", "--mode", "extender"),
+    product="allocator",
+    command=("run",),
     started="allocator_started",
-    managed=vendor.RESOURCES.all(),
-)
-NEURON: Final = ServerProgram(
-    what="Neuron allocator",
-    user="neuron-allocator",
-    product="neuron",
-    command=("allocator",),
-    started="allocator_started",
-    managed=awsneuron.SPEC.resources.all(),
+    managed=(*vendor.RESOURCES.all(), *awsneuron.SPEC.resources.all()),
 )
 KOORDINATOR: Final = ServerProgram(
     what="Koordinator adapter",

@@ -1,8 +1,8 @@
 """The embedded cluster of a fleet, kept running: API server, kubelets, a scheduler, and our agents and servers.
 
 What runs depends on the fleet: a node agent beside each node whose devices are registered for Volcano, the allocator
-where there are such nodes, the server of Neuron devices where there are any, and Koordinator's adapter where nodes
-have Device objects. Each is a process of its own. Everything listens on 127.0.0.1 and lies in one temporary directory.
+where there are such nodes or nodes with Neuron devices, and Koordinator's adapter where nodes have Device objects. Each
+is a process of its own. Everything listens on 127.0.0.1 and lies in one temporary directory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Final
 import yaml
 
 from hami_plugins.cli.live import agents, processes
-from hami_plugins.cli.live.allocator import ALLOCATOR, KOORDINATOR, NAMESPACE, NEURON, DemoServer, ServerProgram
+from hami_plugins.cli.live.allocator import ALLOCATOR, KOORDINATOR, NAMESPACE, DemoServer, ServerProgram
 from hami_plugins.cli.live.host import direct, stop_all, workplace
 from hami_plugins.cli.live.processes import DemoProcess
 from hami_plugins.cli.live.signals import DemoError, Ending
@@ -64,8 +64,7 @@ class SandboxNeeds:
         with_agent = tuple(str(node["metadata"]["name"]) for node in nodes if _register(node))
         offered = {name for node in nodes for name in node["status"]["allocatable"]}
         needed = {
-            ALLOCATOR: bool(with_agent),
-            NEURON: bool(offered & set(NEURON.managed)),
+            ALLOCATOR: bool(offered & set(ALLOCATOR.managed)),
             KOORDINATOR: any((each["apiVersion"], each["kind"]) == _DEVICES for each in objects),
         }
         return cls(agents=with_agent, servers=tuple(program for program, wanted in needed.items() if wanted))

@@ -8,41 +8,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hami_plugins.allocations.manifests import webhooks as manifests
-from hami_plugins.allocations.manifests.webhooks import Hooks, WebhookTarget
-from hami_plugins.allocations.served_vendors import served_vendors
 from hami_plugins.allocator.handlers import EXTENDER_PATH
-from hami_plugins.allocator.metrics import AllocatorMetrics
-from hami_plugins.allocator.server import AllocatorServer
-from hami_plugins.allocator.shared_allocator import METRICS, product_of, shared_allocator
-from hami_plugins.allocator.shared_settings import SharedAllocatorSettings
-from hami_plugins.cli.kit.inputs import registry_of
 from hami_plugins.kube import paths
-from hami_plugins.kube.client import KubeClient, connect_to
+from hami_plugins.kube.client import connect_to
 from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
 from hami_plugins.sandbox.apiserver.kinds import ResourceKind
 from hami_plugins.sandbox.volcano import EmulatedVolcano, ExtenderArguments
-from neuron_topology.server.extension import NeuronExtension
 from tests.integration.volcano_vgpu.allocation.servers import Client
 from tests.integration.volcano_vgpu.allocation.servers import Site as Shared
+from tests.unit.allocator.products import MARK, settings, target, vendors_of, webhooks
 
-MARK = "hami-plugins.io/allocator"
+__all__ = ["MARK", "Site", "site"]
 
 
 class Site(Shared):
     """An API server, and allocators of all vendors beside it."""
-
-    prefix = METRICS
-
-    def made(
-        self, told: dict[str, Any], api: KubeClient, *, metrics: AllocatorMetrics, identity: str, linger: float
-    ) -> tuple[AllocatorServer, bool]:
-        settings = SharedAllocatorSettings.model_validate(told)
-        vendors = served_vendors(registry_of(settings), settings.vendors)
-        server = shared_allocator(
-            settings, api, vendors, NeuronExtension, metrics=metrics, identity=identity, linger=linger
-        )
-        return server, settings.certificate.bootstrap
 
     def create(self, *pods: dict[str, Any]) -> list[dict[str, Any]]:
         """New pods, as the API server's webhooks left them."""
@@ -53,21 +33,13 @@ class Site(Shared):
 
     def install(self, client: Client, **told: Any) -> tuple[str, ...]:
         """Has the API server ask this replica, which has such settings; the resources that it is asked about."""
-        settings = SharedAllocatorSettings.model_validate(told)
-        vendors = served_vendors(registry_of(settings), settings.vendors)
-        resources = [spec.resources for spec in vendors]
+        vendors = vendors_of(settings(**told))
         address = client.server.webhook_address
         assert address is not None
-        target = WebhookTarget(
-            configuration="allocator",
-            service="allocator",
-            namespace="allocator-system",
-            url=f"https://localhost:{address[1]}",
-            ca=base64.b64encode((self.folder / "tls.crt").read_bytes()).decode(),
-        )
-        keys = product_of(settings, vendors).keys
-        self.put(manifests.webhooks(Hooks(domain="x.example", marker=MARK, resources=resources, keys=keys), target))
-        return tuple(name for each in resources for name in each.all())
+        authority = base64.b64encode((self.folder / "tls.crt").read_bytes()).decode()
+        where = target(namespace="allocator-system", url=f"https://localhost:{address[1]}", ca=authority)
+        self.put(webhooks(where, **told))
+        return tuple(name for spec in vendors for name in spec.resources.all())
 
     @contextmanager
     def volcano(self, client: Client) -> Iterator[None]:

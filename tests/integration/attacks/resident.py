@@ -52,13 +52,14 @@ def attacks(kind: str, process: Victim) -> Iterator[tuple[str, Callable[[], None
     for name, port in ports.items():
         yield f"unread answers, {name}", partial(pipelined, port)
         yield f"2,100 connections, {name}", partial(connections, port)
-    if kind in {"volcano", "neuron"}:
-        calls: tuple[bytes, ...] = (b"/extender/prioritize", b"/extender/predicate", b"/extender/onSessionOpen")
-        calls += (b"/scheduler/filter", b"/scheduler/prioritize") if kind == "neuron" else ()
+    if kind == "allocator":
+        extender = (b"/extender/prioritize", b"/extender/predicate", b"/extender/onSessionOpen")
+        calls = (*extender, b"/scheduler/filter", b"/scheduler/prioritize")
         for unit in (b'{"Name":"a"},', b"{},", b"[[[[]]]],"):
             yield f"60 MiB of {unit.decode()}", partial(bodies, calls, unit, 60 * MIB, plain)
-        path = b"/scheduler/filter" if kind == "neuron" else b"/extender/prioritize"
-        yield "32 calls of 1.5 MB", partial(bodies, (path,) * 32, b'"node-of-a-cluster-00000",', 1_500_000, plain)
+        for path in (b"/scheduler/filter", b"/extender/prioritize"):
+            many = partial(bodies, (path,) * 32, b'"node-of-a-cluster-00000",', 1_500_000, plain)
+            yield f"32 calls of {path.decode()} of 1.5 MB", many
     if "TLS" in ports:
         reviews = (b"/webhooks/pods",) * 32
         yield "32 reviews of 2.9 MB", partial(bodies, reviews, sending.NAMES, 3 * MIB - 300_000, ports["TLS"])

@@ -20,9 +20,10 @@ from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient
 from tests.integration.attacks.forgeries import CORES, IDS, MEMORY, WAYS, Forgery, Outcome, When, Write
 from tests.integration.volcano_vgpu.machines import EmulatedNode, container
+from tests.unit.allocator.products import target
+from tests.unit.allocator.products import webhooks as hooks
 from tests.waiting import wait_for
 from volcano_vgpu.agent.app import Agent
-from volcano_vgpu.core.allocator import manifests
 
 A, B, SICK = "GPU-aaaaaaaa-0", "GPU-bbbbbbbb-1", "GPU-cccccccc-2"
 _CARD = {"model": "NVIDIA A100", "memory": 40960}
@@ -117,7 +118,7 @@ def webhooks(server: AllocatorServer, certificate: Path) -> dict[str, Any]:
     address = server.webhook_address
     assert address is not None
     url = f"https://localhost:{address[1]}"
-    return manifests.webhooks(manifests.VgpuWebhookTarget(namespace="allocator-system", url=url, ca=authority))
+    return hooks(target(namespace="allocator-system", url=url, ca=authority))
 
 
 def a_pod(name: str, way: Forgery | None = None, **spec: Any) -> dict[str, Any]:

@@ -14,8 +14,7 @@ from tests.integration.attacks.sending import MIB, Port
 from tests.integration.attacks.victims import KINDS, Victim, victim
 from tests.waiting import PATIENCE, wait_for
 
-ALLOCATORS = ("volcano", "neuron")
-SERVERS = (*ALLOCATORS, "koordinator")
+SERVERS = ("allocator", "koordinator")
 PORTS = [*((kind, False) for kind in KINDS), *((kind, True) for kind in SERVERS)]
 """Each port of each process, and whether TLS is spoken there."""
 
@@ -79,12 +78,12 @@ def test_thousands_of_connections_are_not_kept(secure: object, process: Victim, 
     wait_for(lambda: process.descriptors() < 100, "they are closed")
 
 
-@pytest.mark.parametrize("kind", ALLOCATORS, indirect=True, scope="module")
+@pytest.mark.parametrize("kind", ["allocator"], indirect=True, scope="module")
 @pytest.mark.parametrize("unit", [b'{"Name":"a"},', b"{},", b"[[[[]]]],"])
-def test_a_large_body_that_is_no_call_is_refused(unit: bytes, kind: str, process: Victim, grown: list[int]) -> None:
+def test_a_large_body_that_is_no_call_is_refused(unit: bytes, process: Victim, grown: list[int]) -> None:
     grown.append(160 * MIB)
     paths = [b"/extender/prioritize", b"/extender/predicate", b"/extender/onSessionOpen"]
-    paths += [b"/scheduler/filter", b"/scheduler/prioritize"] if kind == "neuron" else []
+    paths += [b"/scheduler/filter", b"/scheduler/prioritize"]
     with ThreadPoolExecutor(len(paths)) as all_together:
         bodies = [all_together.submit(sending.posted, Port(process.port), path, unit) for path in paths]
         assert process.serves()
@@ -92,12 +91,12 @@ def test_a_large_body_that_is_no_call_is_refused(unit: bytes, kind: str, process
     assert set(answers) <= {b"HTTP/1.1 413", b"HTTP/1.1 503", b"HTTP/1.1 200", b""}
 
 
-@pytest.mark.parametrize("kind", ALLOCATORS, indirect=True, scope="module")
+@pytest.mark.parametrize("kind", ["allocator"], indirect=True, scope="module")
+@pytest.mark.parametrize("path", [b"/scheduler/filter", b"/extender/prioritize"])
 def test_many_bodies_just_below_the_limit_are_read_one_after_the_other(
-    kind: str, process: Victim, grown: list[int]
+    path: bytes, process: Victim, grown: list[int]
 ) -> None:
     grown.append(200 * MIB)
-    path = b"/scheduler/filter" if kind == "neuron" else b"/extender/prioritize"
     with ThreadPoolExecutor(16) as sixteen:
         bodies = [
             sixteen.submit(sending.posted, Port(process.port), path, b'"node-of-a-cluster-00000",', 1_500_000)

@@ -24,8 +24,7 @@ from tests.waiting import PATIENCE, wait_for
 NODE: Final = "n1"
 KINDS: Final = {
     "agent": ("volcano-vgpu", "agent"),
-    "volcano": ("volcano-vgpu", "allocator"),
-    "neuron": ("neuron", "allocator"),
+    "allocator": ("allocator", "run"),
     "koordinator": ("koordinator", "serve"),
 }
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
@@ -118,7 +117,7 @@ def victim(kind: str, folder: Path, prepare: Callable[[], None] | None = None) -
     pool = urllib3.PoolManager(ca_certs=authority, server_hostname="localhost", assert_hostname="localhost")
     with ApiServer(kinds=(*VOLCANO, *KOORDINATOR)) as server, pool:
         server.put(a_node(NODE))
-        bound = server.put(a_pod("waiting")) if kind == "volcano" else None
+        bound = server.put(a_pod("waiting")) if kind == "allocator" else None
         ports = [_free(), _free()]
         kubeconfig, config, log = server.kubeconfig(folder / "kubeconfig"), folder / "config.yaml", folder / "log"
         config.write_text(yaml.safe_dump(_settings(kind, folder, ports)))

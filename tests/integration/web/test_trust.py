@@ -18,8 +18,7 @@ from hami_plugins.sandbox.apiserver import ApiServer
 from hami_plugins.web.settings import ServedSettings
 
 PRODUCTS = {
-    "volcano-vgpu": ("volcano-vgpu-allocator", ["mutating"]),
-    "neuron": ("neuron-allocator", ["mutating"]),
+    "allocator": ("hami-plugins-allocator", ["mutating"]),
     "koordinator": ("koordinator-adapter", ["mutating", "validating"]),
 }
 

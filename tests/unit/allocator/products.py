@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from hami_plugins.allocations.manifests import webhooks as manifests
-from hami_plugins.allocations.manifests.webhooks import WebhookTarget
+from hami_plugins.allocations.manifests.webhooks import EXEMPT, WebhookTarget
 from hami_plugins.allocations.product import Product
 from hami_plugins.allocations.served_vendors import served_vendors
 from hami_plugins.allocator.shared_allocator import METRICS, hooks_of, product_of
@@ -42,8 +43,15 @@ def target(**values: Any) -> WebhookTarget:
     return WebhookTarget(**{**names, **values})
 
 
-def webhooks(where: WebhookTarget, *, jobs: bool = False, vendors: Any = None, **more: Any) -> dict[str, Any]:
-    """The configuration of the webhooks, as `hami-plugins allocator webhooks` prints it."""
-    found = settings(**({"vendors": vendors} if vendors else {}))
+def webhooks(
+    where: WebhookTarget,
+    *,
+    jobs: bool = False,
+    exempt: Iterable[str] = EXEMPT,
+    marked_only: bool = False,
+    **told: Any,
+) -> dict[str, Any]:
+    """The configuration of the webhooks, as `hami-plugins allocator webhooks` prints it with such settings."""
+    found = settings(**told)
     hooks = hooks_of(product_of(found, vendors_of(found)), NeuronExtension if jobs else None)
-    return manifests.webhooks(hooks, where, **more)
+    return manifests.webhooks(hooks, where, exempt=exempt, marked_only=marked_only)

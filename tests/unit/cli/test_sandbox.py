@@ -29,8 +29,8 @@ def test_the_example_fits_on_every_shipped_fleet(fleet: str) -> None:
         ("h100x8", ("h100x8-2", "h100x8-3"), ["allocator"]),
         ("910bx8", (), []),
         ("koordinator", (), ["koordinator-adapter"]),
-        ("trn2.48xlarge", (), ["neuron-allocator"]),
-        ("mixed", ("a100-80x8-0", "a100-80x8-1"), ["allocator", "neuron-allocator"]),
+        ("trn2.48xlarge", (), ["allocator"]),
+        ("mixed", ("a100-80x8-0", "a100-80x8-1"), ["allocator"]),
     ],
 )
 def test_a_fleet_gets_the_programs_that_its_nodes_need(fleet: str, agents: tuple[str, ...], servers: list[str]) -> None:

@@ -8,23 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hami_plugins.allocations.manifests.webhooks import WebhookTarget
 from hami_plugins.allocator.handlers import EXTENDER_PATH
-from hami_plugins.allocator.metrics import AllocatorMetrics
-from hami_plugins.allocator.server import AllocatorServer
-from hami_plugins.kube.client import KubeClient, connect_to
+from hami_plugins.kube.client import connect_to
 from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
 from hami_plugins.sandbox.fleet import bare_node
 from hami_plugins.sandbox.volcano import EmulatedVolcano, ExtenderArguments
 from hami_plugins.vendors.awsneuron import IDS_KEY
-from neuron_topology.core.allocator import manifests
-from neuron_topology.core.allocator.names import NAME
-from neuron_topology.core.allocator.product import METRICS
 from neuron_topology.core.vendor import SPEC
-from neuron_topology.server.app import allocator_server
-from neuron_topology.server.settings import NeuronAllocatorSettings
 from tests.integration.volcano_vgpu.allocation.servers import Client
 from tests.integration.volcano_vgpu.allocation.servers import Site as Shared
+from tests.unit.allocator.products import target, webhooks
 from tests.unit.neuron_topology.server import cluster as objects
 
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
@@ -33,28 +26,13 @@ JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 class Site(Shared):
     """An API server, and Neuron allocators beside it."""
 
-    prefix = METRICS
-
-    def made(
-        self, told: dict[str, Any], api: KubeClient, *, metrics: AllocatorMetrics, identity: str, linger: float
-    ) -> tuple[AllocatorServer, bool]:
-        found = NeuronAllocatorSettings.model_validate(told)
-        server = allocator_server(found, api, metrics=metrics, identity=identity, linger=linger)
-        return server, found.certificate.bootstrap
-
     def install(self, client: Client, **more: Any) -> None:
         """Has the API server ask this replica."""
         address = client.server.webhook_address
         assert address is not None
         authority = base64.b64encode((self.folder / "tls.crt").read_bytes()).decode()
-        target = WebhookTarget(
-            configuration=NAME,
-            service="neuron-allocator",
-            namespace="allocator-system",
-            url=f"https://localhost:{address[1]}",
-            ca=authority,
-        )
-        self.put(manifests.webhooks(target, **more))
+        where = target(namespace="allocator-system", url=f"https://localhost:{address[1]}", ca=authority)
+        self.put(webhooks(where, **more))
 
     @contextmanager
     def volcano(self, client: Client) -> Iterator[None]:

@@ -8,8 +8,8 @@ from typing import Any
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import connect_to
 from hami_plugins.vendors.awsneuron import IDS_KEY, STATE_KEY
-from neuron_topology.core.allocator.names import MARKER_KEY
 from tests.integration.neuron_topology.server.servers import JOBS, Site, a_gang, a_node, a_pod, ids_of
+from tests.unit.allocator.products import MARK
 from tests.waiting import wait_for
 
 
@@ -24,7 +24,7 @@ def test_a_pod_of_any_scheduler_gets_its_devices_with_its_binding(cluster: Site)
     api = connect_to(cluster.server.url)
     for name, scheduler in (("of-volcano", "volcano"), ("of-kube", "default-scheduler")):
         made = api.create(paths.pods("default"), a_pod(name, scheduler=scheduler))
-        assert made["metadata"]["annotations"][MARKER_KEY] == "extender"
+        assert made["metadata"]["annotations"][MARK] == "extender"
         sent = {"other": "stays"} if name == "of-volcano" else {}
         api.create(paths.pod_binding("default", name), binding(dict(made), "n1", sent))
         found = api.get(paths.pod("default", name))
@@ -53,11 +53,11 @@ def test_a_gang_of_parts_of_nodes_is_bound_on_linked_sets(cluster: Site) -> None
     with cluster.volcano(client):
         connect_to(cluster.server.url).create(JOBS, a_gang("train", 8, 4))
         wait_for(lambda: cluster.bound("train", 8), "all eight are bound")
-        complete = 'neuron_allocator_gangs{state="complete"} 1.0'
+        complete = 'hami_allocator_gangs{state="complete"} 1.0'
         wait_for(lambda: complete in client.get("/metrics")[1], "the gang is seen to be complete")
     _, text = client.get("/metrics")
-    assert "neuron_allocator_gang_admission_seconds_count 1.0" in text
-    assert "neuron_allocator_gang_partial_starts_total 0.0" in text
+    assert "hami_allocator_gang_admission_seconds_count 1.0" in text
+    assert "hami_allocator_gang_partial_starts_total 0.0" in text
     assert not cluster.wrong()
 
 

@@ -15,20 +15,19 @@ from hami_plugins.allocations.manifests.webhooks import BINDING_PATH, POD_PATH
 from hami_plugins.allocator.handlers import EXTENDER_PATH
 from hami_plugins.allocator.metrics import AllocatorMetrics
 from hami_plugins.allocator.server import AllocatorServer
+from hami_plugins.allocator.shared_allocator import shared_allocator
 from hami_plugins.kube.client import KubeClient, connect_to
 from hami_plugins.kube.request_metrics import api_requests
 from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
 from hami_plugins.sandbox.fleet import bare_node
-from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.web.tls import Tls
 from hami_plugins.wire.fields import Json
+from neuron_topology.server.extension import NeuronExtension
 from tests import raw_objects
 from tests.integration.web.certificates import a_certificate
+from tests.unit.allocator.products import METRICS, settings, vendors_of
 from tests.unit.volcano_vgpu.allocation.cluster import task
 from tests.waiting import PATIENCE, wait_for
-from volcano_vgpu.allocation.app import allocator_server
-from volcano_vgpu.allocation.settings import VgpuAllocatorSettings
-from volcano_vgpu.core.allocator.product import METRICS
 
 NUMBER, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
 IDS, NODE = "volcano.sh/vgpu-ids-new", "volcano.sh/vgpu-node"
@@ -136,8 +135,6 @@ class Client:
 class Site:
     """An API server, and allocators beside it."""
 
-    prefix = METRICS
-
     def __init__(self, server: ApiServer, folder: Path) -> None:
         self.server = server
         self.folder = folder
@@ -145,7 +142,7 @@ class Site:
         self.metrics: dict[int, AllocatorMetrics] = {}
         a_certificate(folder)
 
-    def start(self, identity: str = "one", *, ready: bool = True, linger: float = 0.0, **settings: Any) -> Client:
+    def start(self, identity: str = "one", *, ready: bool = True, linger: float = 0.0, **more: Any) -> Client:
         """One more replica, waited for unless another one is active."""
         told: dict[str, Any] = {
             "listen": {"host": "127.0.0.1", "port": 0},
@@ -155,9 +152,9 @@ class Site:
             "lease": LEASE,
             "shutdownDelay": 0,
         }
-        metrics = AllocatorMetrics(self.prefix)
+        metrics = AllocatorMetrics(METRICS)
         api = replace(connect_to(self.server.url, component="allocator"), on_request=api_requests(metrics.metrics))
-        server, own = self.made(told | settings, api, metrics=metrics, identity=identity, linger=linger)
+        server, own = self.made(told | more, api, metrics=metrics, identity=identity, linger=linger)
         self.metrics[id(server)] = metrics
         ca = self.folder / ("own/ca.crt" if own else "tls.crt")
         client = Client(server, ca, "127.0.0.1" if own else "localhost")
@@ -171,8 +168,10 @@ class Site:
         self, told: dict[str, Any], api: KubeClient, *, metrics: AllocatorMetrics, identity: str, linger: float
     ) -> tuple[AllocatorServer, bool]:
         """A replica with these settings, and whether it makes its own certificates."""
-        found = VgpuAllocatorSettings.model_validate(told)
-        server = allocator_server(found, api, SPEC, metrics=metrics, identity=identity, linger=linger)
+        found = settings(**told)
+        server = shared_allocator(
+            found, api, vendors_of(found), NeuronExtension, metrics=metrics, identity=identity, linger=linger
+        )
         return server, found.certificate.bootstrap
 
     def value(self, client: Client, name: str, **labels: str) -> float:

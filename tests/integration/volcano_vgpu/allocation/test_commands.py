@@ -15,12 +15,13 @@ import pytest
 import urllib3
 import yaml
 
-from hami_plugins.allocations.manifests import stale_allocations, volcano_modes
+from hami_plugins.allocations.manifests import allocator_configuration, stale_allocations
 from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.cli.kit import edge
 from hami_plugins.cli.kit.edge import Exit
 from tests.integration.volcano_vgpu.allocation.servers import LEASE, Site, a_pod
 from tests.schema import published
+from tests.unit.allocator.products import settings, vendors_of
 from tests.waiting import PATIENCE, wait_for
 
 Run = Callable[..., tuple[int, str]]
@@ -31,7 +32,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs one of the commands; exit code and what it printed."""
 
     def ran(*arguments: str) -> tuple[int, str]:
-        code = edge.run(["volcano-vgpu", *arguments])
+        code = edge.run(["allocator", *arguments])
         told = capsys.readouterr()
         return code, told.out + told.err
 
@@ -48,27 +49,28 @@ def written(folder: Path, name: str, content: object) -> str:
 def test_the_conf_that_is_printed_passes_its_own_check(run: Run, tmp_path: Path, mode: str) -> None:
     code, text = run("conf", "--mode", mode)
     assert code == Exit.FINE
-    assert ("extender.urlPrefix: http://volcano-vgpu-allocator.volcano-system.svc:9395/extender" in text) == (
-        mode == "extender"
+    assert ("extender.urlPrefix: http://hami-plugins-allocator.kube-system.svc:9395/extender" in text) == (
+        mode != "policy"
     )
     code, said = run("conf", "--mode", mode, "--check", written(tmp_path, "conf.yaml", text))
     assert (code, ": no defects" in said) == (Exit.FINE, True)
 
 
 def test_the_conf_is_a_document_for_programs_too(run: Run) -> None:
-    assert json.loads(run("conf", "-o", "json")[1]) == volcano_modes.document(
-        AllocatorMode.EXTENDER, "http://volcano-vgpu-allocator.volcano-system.svc:9395/extender"
+    document = json.loads(run("conf", "-o", "json")[1])
+    assert document == allocator_configuration.document(
+        AllocatorMode.EXTENDER, "http://hami-plugins-allocator.kube-system.svc:9395/extender", vendors_of(settings())
     )
 
 
 def test_findings_name_place_and_remedy_and_make_the_exit_code_one(run: Run, tmp_path: Path) -> None:
-    wrong = volcano_modes.document(AllocatorMode.WEBHOOK, "")
+    wrong = allocator_configuration.document(AllocatorMode.POLICY, "", vendors_of(settings()))
     manifest = {"kind": "ConfigMap", "data": {"volcano-scheduler.conf": yaml.safe_dump(wrong)}}
     path = written(tmp_path, "map.yaml", manifest)
     code, text = run("conf", "--mode", "extender", "--check", path, "--no-headers")
     assert code == Exit.FINDINGS
     assert "tiers[1].plugins[3] (deviceshare) deviceshare.VGPUEnable" in text
-    assert "as `hami-plugins volcano-vgpu conf` prints it" in text
+    assert "as `hami-plugins allocator conf` prints it" in text
     code, text = run("conf", "--check", path, "-o", "json")
     assert [each["severity"] for each in published(text)["findings"]] == ["error", "error"]
 
@@ -78,7 +80,11 @@ def test_the_conf_of_the_cluster_is_checked_where_it_is(run: Run, cluster: Site,
     code, text = run("conf", "--live", "--kubeconfig", kubeconfig)
     assert code == Exit.UNABLE
     assert "volcano-scheduler-configmap" in text
-    held = yaml.safe_dump(volcano_modes.document(AllocatorMode.EXTENDER, "http://allocator:9395/extender"))
+    held = yaml.safe_dump(
+        allocator_configuration.document(
+            AllocatorMode.EXTENDER, "http://allocator:9395/extender", vendors_of(settings())
+        )
+    )
     cluster.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "volcano-system"}})
     metadata = {"name": "volcano-scheduler-configmap", "namespace": "volcano-system"}
     cluster.put({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"my.conf": held}})
@@ -101,37 +107,31 @@ def test_what_is_no_conf_is_said_to_be_none(run: Run, tmp_path: Path, text: str,
 def test_what_is_typed_wrong_is_named_in_words_of_the_command_line(run: Run, tmp_path: Path) -> None:
     code, said = run("conf", "--mode", "sometimes")
     assert (code, "'--mode': 'sometimes' is not one of 'extender', 'webhook', 'policy'" in said) == (Exit.UNABLE, True)
-    code, said = run("conf", "--config", written(tmp_path, "settings.yaml", "mode: sometimes"))
+    code, said = run("conf", "--config", written(tmp_path, "settings.yaml", "volcano: {mode: sometimes}"))
     assert (code, said) == (
         Exit.UNABLE,
-        "error: settings: mode: Input should be 'extender' or 'webhook' (found 'sometimes')\n",
+        "error: settings: volcano.mode: Input should be 'extender' or 'webhook' (found 'sometimes')\n",
     )
     code, said = run("conf", "--live", "--check", written(tmp_path, "conf.yaml", ""))
     assert (code, "cannot be combined with --live" in said) == (Exit.UNABLE, True)
 
 
 def test_policy_and_webhooks_are_manifests_to_be_applied(run: Run, tmp_path: Path) -> None:
-    code, text = run("policy")
+    code, text = run("stale-policy")
     assert code == Exit.FINE
     assert list(yaml.safe_load_all(text)) == list(stale_allocations.policy("v1beta1"))
     assert "# Not with Volcano from 1.16.0 on: there the Binding has the only copy of the allocation" in text
-    assert json.loads(run("policy", "--version", "v1alpha1", "-o", "json")[1])["items"][0]["apiVersion"].endswith(
+    assert json.loads(run("stale-policy", "--version", "v1alpha1", "-o", "json")[1])["items"][0]["apiVersion"].endswith(
         "v1alpha1"
     )
-    assert run("policy", "--version", "v9")[0] == Exit.UNABLE
+    assert run("stale-policy", "--version", "v9")[0] == Exit.UNABLE
 
     authority = written(tmp_path, "ca.crt", "PEM")
     (hooks,) = yaml.safe_load_all(run("webhooks", "--ca-file", authority, "--exempt", "quiet")[1])
     assert {hook["clientConfig"]["caBundle"] for hook in hooks["webhooks"]} == {"UEVN"}
-    assert hooks["webhooks"][0]["namespaceSelector"]["matchExpressions"][0]["values"] == ["quiet", "volcano-system"]
+    assert hooks["webhooks"][0]["namespaceSelector"]["matchExpressions"][0]["values"] == ["quiet", "kube-system"]
     (hooks,) = json.loads(f"[{run('webhooks', '--url', 'https://a:1', '-o', 'json')[1]}]")
     assert hooks["webhooks"][-1]["clientConfig"] == {"url": "https://a:1/webhooks/bindings"}
-
-
-def test_policy_needs_no_server(run: Run) -> None:
-    code, text = run("allocator", "--mode", "policy")
-    assert code == Exit.UNABLE
-    assert "policy needs no server" in text
 
 
 def test_pods_whose_cards_are_not_theirs_are_listed(run: Run, cluster: Site, tmp_path: Path) -> None:
@@ -149,28 +149,27 @@ def test_pods_whose_cards_are_not_theirs_are_listed(run: Run, cluster: Site, tmp
 
 
 def test_the_process_serves_until_it_is_told_to_stop_and_hands_the_lease_back(cluster: Site, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {
+    told: dict[str, Any] = {
         "listen": {"host": "127.0.0.1", "port": 0},
         "webhooks": {"host": "127.0.0.1", "port": 0},
         "certificate": {"directory": str(cluster.folder)},
         "service": {"namespace": "default"},
         "lease": LEASE,
+        "volcano": {"mode": "webhook"},
         "shutdownDelay": 0,
         "log": {"form": "json"},
     }
     kubeconfig = str(cluster.server.kubeconfig(tmp_path / "kubeconfig"))
     arguments = [
         "--config",
-        written(tmp_path, "allocator.yaml", settings),
+        written(tmp_path, "allocator.yaml", told),
         "--kubeconfig",
         kubeconfig,
-        "--mode",
-        "webhook",
     ]
     log = tmp_path / "log"
     with log.open("w") as stream, urllib3.PoolManager() as pool:
         process = subprocess.Popen(
-            [sys.executable, "-m", "hami_plugins.cli", "volcano-vgpu", "allocator", *arguments],
+            [sys.executable, "-m", "hami_plugins.cli", "allocator", "run", *arguments],
             stderr=stream,
             env={**os.environ, "POD_NAME": "replica-1"},
         )
@@ -193,7 +192,7 @@ def test_a_server_without_a_certificate_says_so_and_ends(cluster: Site, tmp_path
     kubeconfig = str(cluster.server.kubeconfig(tmp_path / "kubeconfig"))
     directory = {"certificate": {"directory": str(tmp_path / "none")}, "listen": {"host": "127.0.0.1", "port": 0}}
     config = written(tmp_path, "g.yaml", directory)
-    command = [sys.executable, "-m", "hami_plugins.cli", "volcano-vgpu", "allocator", "--config", config]
+    command = [sys.executable, "-m", "hami_plugins.cli", "allocator", "run", "--config", config]
     ended = subprocess.run(
         [*command, "--kubeconfig", kubeconfig], capture_output=True, text=True, timeout=60, check=False
     )
@@ -207,5 +206,5 @@ def _line(log: Path, event: str) -> dict[str, Any] | None:
 
 
 def _holder(cluster: Site) -> str:
-    lease = cluster.server.get("leases.coordination.k8s.io", "volcano-vgpu-allocator", "default")
+    lease = cluster.server.get("leases.coordination.k8s.io", "hami-plugins-allocator", "default")
     return str(lease["spec"]["holderIdentity"])

@@ -23,10 +23,8 @@ from hami_plugins.sandbox.apiserver.faults import Delay, Fault, Refuse
 from tests.integration.volcano_vgpu.allocation.servers import IDS, MEMORY, NODE, Client, Site, a_node, a_pod
 from tests.integration.web.certificates import a_certificate
 from tests.schema import published
+from tests.unit.allocator.products import settings, target, webhooks
 from tests.waiting import PATIENCE, wait_for
-from volcano_vgpu.allocation.settings import VgpuAllocatorSettings
-from volcano_vgpu.core.allocator import manifests
-from volcano_vgpu.core.allocator.names import NAME
 
 
 def patched(response: dict[str, Any]) -> dict[str, str]:
@@ -65,7 +63,7 @@ def test_new_pods_are_marked(cluster: Site) -> None:
     _, response = client.create(pod)
     steps = json.loads(base64.b64decode(response["patch"]))
     assert [step["path"] for step in steps] == [
-        "/metadata/annotations/hami-plugins.io~1volcano-vgpu-allocator",
+        "/metadata/annotations/hami-plugins.io~1allocator",
         "/spec/containers/0/resources/limits/volcano.sh~1vgpu-number",
     ]
 
@@ -76,12 +74,12 @@ def test_probes_say_who_answers_and_metrics_what(cluster: Site) -> None:
     assert client.get("/readyz")[0] == 200
     text = client.get("/metrics")[1]
     for line in (
-        "volcano_vgpu_allocator_active 1.0",
-        "volcano_vgpu_allocator_nodes 2.0",
-        "volcano_vgpu_allocator_cards 4.0",
-        'volcano_vgpu_allocator_assumptions{state="reserved"} 0.0',
-        "volcano_vgpu_allocator_unreadable_total 0.0",
-        "volcano_vgpu_allocator_missed_changes 0.0",
+        "hami_allocator_active 1.0",
+        "hami_allocator_nodes 2.0",
+        "hami_allocator_cards 4.0",
+        'hami_allocator_assumptions{state="reserved"} 0.0',
+        "hami_allocator_unreadable_total 0.0",
+        "hami_allocator_missed_changes 0.0",
     ):
         assert line in text
 
@@ -93,7 +91,7 @@ def test_pods_with_wrong_allocations_are_counted_and_named(cluster: Site) -> Non
     assert cluster.value(client, "findings", finding="over-memory") == 0
     status, text = client.get("/findings")
     found = published(text)
-    assert (status, found["kind"], found["findings"][0]["pods"]) == (200, "VolcanoAllocationAudit", ["default/old"])
+    assert (status, found["kind"], found["findings"][0]["pods"]) == (200, "AllocationAudit", ["default/old"])
     assert cluster.start("two", ready=False).get("/findings")[0] == 503
 
 
@@ -211,7 +209,7 @@ def test_a_replica_that_loses_its_lease_while_it_reads_a_pod_does_not_answer(
     client = cluster.start()
     pod = a_pod("p") | {"metadata": {"name": "p", "namespace": "default", "uid": "unknown"}}
     assert client.bind(pod, "n1") == (200, {"uid": "r", "allowed": True})
-    lease = cluster.server.get("leases.coordination.k8s.io", "volcano-vgpu-allocator", "default")
+    lease = cluster.server.get("leases.coordination.k8s.io", "hami-plugins-allocator", "default")
     cluster.server.faults.add(Fault(action=Delay(3.0), verb="get", resource="pods"))
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(client.bind, pod, "n1")
@@ -295,7 +293,7 @@ def test_bindings_that_fail_after_the_answer_hold_their_cards_until_time_ends_it
 
 def test_mode_webhook_writes_every_node_when_it_begins_and_then_those_that_it_answered_for(cluster: Site) -> None:
     """While nobody answered, Bindings failed, and Volcano still counts their cards."""
-    client = cluster.start(mode="webhook")
+    client = cluster.start(volcano={"mode": "webhook"})
     first = {node: wait_for(partial(_touched, cluster, node), f"{node} is written") for node in ("n1", "n2")}
     for pod in cluster.put(*(a_pod(f"p{at}") for at in range(5))):
         assert client.bind(pod, "n1")[1]["allowed"]
@@ -306,7 +304,7 @@ def test_mode_webhook_writes_every_node_when_it_begins_and_then_those_that_it_an
 
 
 def test_mode_extender_writes_no_node(cluster: Site) -> None:
-    client = cluster.start(mode="extender")
+    client = cluster.start(volcano={"mode": "extender"})
     for pod in cluster.put(*(a_pod(f"p{at}") for at in range(5))):
         assert client.bind(pod, "n1")[1]["allowed"]
     assert not _touched(cluster, "n1")
@@ -314,7 +312,7 @@ def test_mode_extender_writes_no_node(cluster: Site) -> None:
 
 
 def test_a_node_that_cannot_be_written_is_tried_again_and_one_that_is_gone_is_not(cluster: Site) -> None:
-    client = cluster.start(mode="webhook")
+    client = cluster.start(volcano={"mode": "webhook"})
     (pod,) = cluster.put(a_pod("p"))
     cluster.server.faults.add(Fault(action=Refuse(500), verb="patch", resource="nodes"))
     assert client.bind(pod, "n1")[1]["allowed"]
@@ -339,15 +337,15 @@ def _annotations(cluster: Site, node: str) -> dict[str, str]:
 
 
 def test_certificates_of_its_own_reach_the_configuration_of_the_webhooks(cluster: Site) -> None:
-    cluster.put(manifests.webhooks(manifests.VgpuWebhookTarget(namespace="default")))
+    cluster.put(webhooks(target(namespace="default")))
     certificate = {"directory": str(cluster.folder / "own"), "bootstrap": True, "names": ["127.0.0.1"]}
     client = cluster.start(certificate=certificate)
-    settings = VgpuAllocatorSettings.model_validate({"certificate": certificate, "service": {"namespace": "default"}})
+    told = settings(certificate=certificate, service={"namespace": "default"})
     with contextlib.closing(connect_to(cluster.server.url, component="trust")) as api:
-        assert trust.run(api, settings, ["mutating"], patience=0) == 0
-    found = cluster.server.get("mutatingwebhookconfigurations.admissionregistration.k8s.io", NAME)
+        assert trust.run(api, told, ["mutating"], patience=0) == 0
+    found = cluster.server.get("mutatingwebhookconfigurations.admissionregistration.k8s.io", "hami-plugins-allocator")
     assert all(hook["clientConfig"]["caBundle"] for hook in found["webhooks"])
-    assert cluster.server.get("secrets", "volcano-vgpu-allocator-tls", "default")["data"]["tls.crt"]
+    assert cluster.server.get("secrets", "hami-plugins-allocator-tls", "default")["data"]["tls.crt"]
     (pod,) = cluster.put(a_pod("p"))
     assert client.bind(pod, "n1")[0] == 200
 

@@ -18,9 +18,8 @@ from hami_plugins.kube.client import connect_to
 from hami_plugins.sandbox.volcano import EmulatedVolcano, ExtenderArguments
 from hami_plugins.vendors.volcano import RESOURCES
 from tests.integration.volcano_vgpu.allocation.servers import IDS, NODE, Client, Site, a_node, a_pod
+from tests.unit.allocator.products import MARK, target, webhooks
 from tests.waiting import wait_for
-from volcano_vgpu.core.allocator import manifests
-from volcano_vgpu.core.allocator.names import MARKER_KEY
 
 WHOLE = 40_960
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
@@ -31,10 +30,8 @@ def install(cluster: Site, client: Client) -> None:
     address = client.server.webhook_address
     assert address is not None
     authority = base64.b64encode((cluster.folder / "tls.crt").read_bytes()).decode()
-    target = manifests.VgpuWebhookTarget(
-        namespace="allocator-system", url=f"https://localhost:{address[1]}", ca=authority
-    )
-    cluster.put(manifests.webhooks(target))
+    where = target(namespace="allocator-system", url=f"https://localhost:{address[1]}", ca=authority)
+    cluster.put(webhooks(where))
 
 
 @contextmanager
@@ -124,7 +121,7 @@ def test_alone_volcano_binds_a_gang_that_had_to_wait_with_the_cards_of_an_earlie
 
 
 def test_mode_webhook_puts_a_gang_that_had_to_wait_right(cluster: Site) -> None:
-    client = cluster.start(mode="webhook")
+    client = cluster.start(volcano={"mode": "webhook"})
     install(cluster, client)
     with volcano(cluster, leaves_tries=True):
         gang_that_waits(cluster, tried=True)
@@ -141,7 +138,7 @@ def test_from_the_cache_a_gang_that_had_to_wait_gets_its_own_cards(cluster: Site
     assert cluster.value(client, "answers_total", kind="binding", outcome="reserved") == 4
     for each in pods(cluster, "train"):
         assert set(VOLCANO_KEYS) <= each["metadata"]["annotations"].keys()
-        assert MARKER_KEY in each["metadata"]["annotations"]
+        assert MARK in each["metadata"]["annotations"]
 
 
 def test_a_pod_that_waits_says_why_in_numbers_and_the_next_that_fits_is_bound(cluster: Site) -> None:
@@ -176,7 +173,7 @@ def test_exactly_what_is_left_is_bound_and_one_more_mebibyte_is_not(cluster: Sit
 @pytest.mark.parametrize("mode", ["extender", "webhook"])
 def test_servers_that_come_and_go_under_load_lose_no_slice_and_give_none_twice(cluster: Site, mode: str) -> None:
     cluster.put(*(a_node(f"m{at}", cards=2) for at in range(4)))
-    first = cluster.start("one", mode=mode)
+    first = cluster.start("one", volcano={"mode": mode})
     install(cluster, first)
     api = connect_to(cluster.server.url)
 
@@ -195,14 +192,14 @@ def test_servers_that_come_and_go_under_load_lose_no_slice_and_give_none_twice(c
             "listen": {"host": "127.0.0.1", "port": port[0]},
             "webhooks": {"host": "127.0.0.1", "port": port[1][1]},
         }
-        cluster.start("two", mode=mode, **where)
+        cluster.start("two", volcano={"mode": mode}, **where)
         burst("c")
         wait_for(lambda: all_bound(cluster, "load", 36), "all are bound")
     assert wrong(cluster) == []
 
 
 def test_while_the_server_is_away_marked_pods_wait_and_plain_ones_pass(cluster: Site) -> None:
-    client = cluster.start(mode="webhook")
+    client = cluster.start(volcano={"mode": "webhook"})
     install(cluster, client)
     api = connect_to(cluster.server.url)
     api.create(paths.pods("default"), a_pod("marked"))
