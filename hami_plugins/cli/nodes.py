@@ -14,8 +14,11 @@ from hami_plugins.cli.kit.inputs import cluster_source
 from hami_plugins.cli.kit.options import Form, TableForm
 from hami_plugins.errors import ManifestError
 from hami_plugins.explain.messages import counted
+from hami_plugins.explain.waiting import asking, waiting
 from hami_plugins.occupancy.report import NodeSelection, report_of
 from hami_plugins.output import nodes
+from hami_plugins.output import waiting as waiting_output
+from hami_plugins.plan import Planner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,13 +40,15 @@ def run(order: NodesOptions) -> int:
     if order.watch and (source.snapshots or source.fleet is not None):
         raise ManifestError("--watch follows a live cluster; leave out --snapshot and --fleet")
     plan.check_page(order.html)
-    registry = inputs.registry_of(inputs.settings_of(order.settings))
+    settings = inputs.settings_of(order.settings)
+    registry = inputs.registry_of(settings)
+    planner = Planner(registry, settings.rules())
     wanted = NodeSelection(
         names=tuple(order.names or ()), vendors=_vendors(order.vendors or (), registry), free=order.free
     )
     if order.watch:
-        return _watch(order, source, registry, wanted)
-    report = report_of(inputs.cluster(source, registry), registry, wanted)
+        return _watch(order, source, planner, wanted)
+    report = _report(inputs.cluster(source, registry), planner, wanted)
     if order.strict:
         inputs.without_gaps(report.gaps, source)
     _answer(order, source, report, registry)
@@ -59,13 +64,18 @@ def _vendors(given: Sequence[str], registry: Registry) -> frozenset[VendorName]:
     return frozenset(known[name.lower()] for name in given)
 
 
-def _watch(order: NodesOptions, source: ClusterSource, registry: Registry, wanted: NodeSelection) -> int:
+def _report(snapshot: ClusterSnapshot, planner: Planner, wanted: NodeSelection) -> ClusterReport:
+    return report_of(snapshot, planner.registry, wanted, waiting(asking(snapshot, planner), snapshot, planner))
+
+
+def _watch(order: NodesOptions, source: ClusterSource, planner: Planner, wanted: NodeSelection) -> int:
     from hami_plugins.cli.live.followed import followed
 
     shown: list[object] = []
+    registry = planner.registry
 
     def show(snapshot: ClusterSnapshot, trouble: str) -> None:
-        report = report_of(snapshot, registry, wanted)
+        report = _report(snapshot, planner, wanted)
         now = [nodes.document(report, registry), trouble]
         if now == shown:
             return
@@ -100,7 +110,13 @@ def _answer(order: NodesOptions, source: ClusterSource, report: ClusterReport, r
         from hami_plugins.output.page import report_page
 
         title = "Nodes and devices"
-        Path(order.html).write_text(report_page(report, plan.heading(title, source.words())), encoding="utf-8")
+        page = report_page(
+            report,
+            plan.heading(title, source.words()),
+            waiting=waiting_output.panels(report.waiting),
+            waiting_more=waiting_output.more_words(report.waiting),
+        )
+        Path(order.html).write_text(page, encoding="utf-8")
         output.remark(f"page: {Path(order.html).absolute().as_uri()}")
     if order.form in {TableForm.JSON, TableForm.YAML}:
         output.document(nodes.streamed(report, registry), Form(order.form.value))
@@ -115,6 +131,8 @@ def _answer(order: NodesOptions, source: ClusterSource, report: ClusterReport, r
         output.table(nodes.totals(report), headers=not order.no_headers)
         output.line()
     output.line(nodes.summary(report).words)
+    for line in waiting_output.lines(report.waiting):
+        plan.print_line(line)
     plan.print_gaps(report.gaps)
     plan.tell_problems(report.problems)
 

@@ -122,7 +122,8 @@ ANYWHERE = NodeConstraints()
 class Pod:
     """A pod as its author wrote it and the API server defaulted it. ``containers``: init containers first.
 
-    ``of_group`` are the annotations of its PodGroup, where that is known.
+    ``of_group`` are the annotations of its PodGroup, where that is known. ``made_at`` is when it was created (Unix
+    seconds), ``None`` where that is not known.
     """
 
     namespace: str
@@ -143,6 +144,7 @@ class Pod:
     constraints: NodeConstraints = ANYWHERE
     neighbours: Neighbours = NOBODY
     of_group: Mapping[str, str] = field(default_factory=dict)
+    made_at: int | None = None
 
     @property
     def full_name(self) -> str:

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import ManifestError
+from hami_plugins.explain.waiting import WaitingReport
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.nodes import Problem
 from hami_plugins.model.requests import ContainerKind
@@ -19,6 +20,8 @@ from hami_plugins.occupancy.totals import FleetUse, fleet_use
 from hami_plugins.plan import Plan, completeness
 from hami_plugins.plan.completeness import Gap
 from hami_plugins.plan.slices import PlannedSlice, slices_of
+
+NOBODY_WAITS = WaitingReport()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +48,7 @@ class ClusterReport:
     """Nodes with their devices, and what could not be read.
 
     ``bare`` counts the wanted nodes without such devices. ``gaps`` are kinds that the listing lacks; ``listed`` is the
-    number of objects of each kind in it, empty for a complete source.
+    number of objects of each kind in it, empty for a complete source. ``waiting`` are the pods without a node.
     """
 
     nodes: tuple[NodeUse, ...] = ()
@@ -53,6 +56,7 @@ class ClusterReport:
     problems: tuple[Problem, ...] = ()
     gaps: tuple[Gap, ...] = ()
     listed: tuple[tuple[str, int], ...] = ()
+    waiting: WaitingReport = NOBODY_WAITS
 
     @cached_property
     def totals(self) -> tuple[FleetUse, ...]:
@@ -68,8 +72,13 @@ class ClusterReport:
 EVERYTHING = NodeSelection()
 
 
-def report_of(snapshot: ClusterSnapshot, registry: Registry, wanted: NodeSelection = EVERYTHING) -> ClusterReport:
-    """The report of a snapshot. Raises ``ManifestError`` for a name that no node has."""
+def report_of(
+    snapshot: ClusterSnapshot,
+    registry: Registry,
+    wanted: NodeSelection = EVERYTHING,
+    waiting: WaitingReport = NOBODY_WAITS,
+) -> ClusterReport:
+    """The report of a snapshot, with those that wait. Raises ``ManifestError`` for a name that no node has."""
     _check_names(snapshot, wanted.names)
     some = snapshot.only(lambda entry: wanted.has_node(entry.name)) if wanted.names else snapshot
     found = Occupancy(Plan(before=some, after=some, pods=()), registry).nodes
@@ -81,7 +90,15 @@ def report_of(snapshot: ClusterSnapshot, registry: Registry, wanted: NodeSelecti
         problems=snapshot.problems,
         gaps=completeness.gaps(snapshot, (), without_pods="no pods in this listing: every device counts as unused"),
         listed=() if listing is None else tuple(sorted(listing.kinds.items())),
+        waiting=waiting,
     )
+
+
+def narrowed(report: ClusterReport, wanted: NodeSelection) -> ClusterReport:
+    """The part of a report of all devices that is wanted; its ``bare`` counts as before."""
+    some = (use for use in report.nodes if wanted.has_node(use.name))
+    nodes = tuple(filter(lambda use: use.cards, (_with_wanted(use, wanted) for use in some)))
+    return replace(report, nodes=nodes)
 
 
 def held_slices(node: NodeUse) -> Mapping[tuple[str, str], Sequence[PlannedSlice]]:

@@ -97,6 +97,39 @@ class NodesSummaryDocument(TypedDict):
     """Further nodes, which have no such devices."""
 
 
+class WaitingReasonDocument(TypedDict):
+    """One reason for which nodes refuse."""
+
+    nodes: int
+    words: str
+    examples: list[str]
+
+
+class WaitingGroupDocument(TypedDict):
+    """Pods that ask for the same and wait for devices."""
+
+    pods: int
+    names: list[str]
+    """The first of them, ``namespace/name``."""
+    scheduler: str
+    since: str
+    """When the first of them was created; empty where that is not known."""
+    why: str
+    fittingNodes: int
+    """How many nodes have room for one of them now."""
+    reasons: list[WaitingReasonDocument]
+    suggestions: list[str]
+
+
+class WaitingDocument(TypedDict):
+    """What waits for devices, those that have waited longest first."""
+
+    pods: int
+    more: int
+    """Pods in no group, because others have waited longer."""
+    groups: list[WaitingGroupDocument]
+
+
 class NodesDocument(TypedDict):
     """The answer of ``hami-plugins nodes``."""
 
@@ -105,6 +138,7 @@ class NodesDocument(TypedDict):
     summary: NodesSummaryDocument
     sums: list[DeviceSumDocument]
     nodes: list[NodeDocument]
+    waiting: WaitingDocument
     problems: list[ProblemDocument]
     """What could not be read."""
     warnings: list[WarningDocument]

@@ -12,7 +12,7 @@ from hami_plugins.model.units import CoreShare
 from hami_plugins.occupancy.devices import DeviceOccupancy, NodeUse, Segment, SegmentKind, SegmentUnit
 from hami_plugins.occupancy.report import held_slices
 from hami_plugins.occupancy.totals import fleet_use, noun_of
-from hami_plugins.output import documents
+from hami_plugins.output import documents, waiting
 from hami_plugins.output.page.bars import amount_words, badges, rest_words
 from hami_plugins.output.rows import Table, TableRow, TextLine
 from hami_plugins.output.schema import API_VERSION
@@ -216,6 +216,7 @@ def streamed(report: ClusterReport, registry: Registry) -> Mapping[str, object]:
         "summary": {"nodes": len(report.nodes), "devices": report.devices, "withoutDevices": report.bare},
         "sums": [_sum(each) for each in report.totals],
         "nodes": (_node(each, registry) for each in report.nodes),
+        "waiting": waiting.document(report.waiting),
         "problems": documents.problems(report.problems),
         "warnings": documents.warnings(report.gaps),
         "listed": dict(report.listed),

@@ -7,6 +7,7 @@ For those who look at what a person wrote, or at an object that must not be lost
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -52,3 +53,13 @@ def whole(value: object) -> int | None:
 def uid(raw: object) -> str:
     """The UID of an object; empty for one that the API server has not taken yet."""
     return text(inside(raw, "metadata").get("uid"))
+
+
+def seconds(stamp: object) -> int | None:
+    """A time as the API server writes it, in Unix seconds; ``None`` for anything else."""
+    if not isinstance(stamp, str) or not stamp.endswith("Z"):
+        return None
+    try:
+        return int(datetime.fromisoformat(stamp).timestamp())
+    except (ValueError, OverflowError):
+        return None

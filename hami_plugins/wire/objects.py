@@ -5,7 +5,6 @@ Each function takes the JSON object as it was read and raises ``WireError`` with
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime
 from typing import Final, TypeVar
 
 from hami_plugins.errors import WireError
@@ -16,6 +15,7 @@ from hami_plugins.model.pods import ResourceList
 from hami_plugins.model.units import NodeName
 from hami_plugins.wire import fields, managed_taints, quantity
 from hami_plugins.wire.fields import Json
+from hami_plugins.wire.lenient import seconds
 from hami_plugins.wire.pods import pod
 
 __all__ = [
@@ -169,16 +169,6 @@ def readable_pod_group(raw: object) -> tuple[PodGroup, tuple[WireError, ...]]:
         annotations=tolerant.read(lambda: fields.text_map(metadata, "annotations", f"{place} metadata"), {}),
     )
     return found, tuple(tolerant.errors)
-
-
-def seconds(stamp: object) -> int | None:
-    """A time as the API server writes it, in Unix seconds; ``None`` for anything else."""
-    if not isinstance(stamp, str) or not stamp.endswith("Z"):
-        return None
-    try:
-        return int(datetime.fromisoformat(stamp).timestamp())
-    except (ValueError, OverflowError):
-        return None
 
 
 def latest_time(raw: Mapping[str, object]) -> str:

@@ -13,7 +13,7 @@ from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.wire import fields, neighbours, quantity
 from hami_plugins.wire.fields import Json
-from hami_plugins.wire.lenient import inside, mappings, text, texts
+from hami_plugins.wire.lenient import inside, mappings, seconds, text, texts
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"})
@@ -97,6 +97,7 @@ def pod(raw: object, *, default_requests: bool = True) -> Pod:
         init_finished=_init_finished(status, containers, f"{place} status"),
         constraints=_constraints(spec, containers, in_spec),
         neighbours=neighbours.decode(spec, labels, namespace, in_spec),
+        made_at=seconds(metadata.get("creationTimestamp")),
     )
 
 

@@ -127,6 +127,7 @@ class ClusterPage:
     tiles: tuple[PageTile, ...]
     refusals: tuple[RefusalPanel, ...]
     refusals_title: str = "Not placed"
+    refusals_more: str = ""
     plans: bool = False
     placements: tuple[PlacementRow, ...] = ()
     placements_more: str = ""

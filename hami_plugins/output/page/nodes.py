@@ -26,16 +26,19 @@ from hami_plugins.output.page.cluster import (
 WAITING: Final = "What waits, and why"
 
 
-def report_page(report: ClusterReport, heading: Heading, *, waiting: Sequence[RefusalPanel] = ()) -> str:
-    """The page of a report. ``waiting`` are pods without a place, which are shown first."""
+def report_page(
+    report: ClusterReport, heading: Heading, *, waiting: Sequence[RefusalPanel] = (), waiting_more: str = ""
+) -> str:
+    """The page of a report. ``waiting`` are pods without a node, which are shown first."""
     groups = groups_of(report.nodes, Panels())
     page = ClusterPage(
         title=heading.title,
         subtitle=heading.words,
         warnings=tuple(gap.message for gap in report.gaps),
-        tiles=(*_unread(report), *usage_tiles(report.nodes)),
+        tiles=(*_unread(report), *_waiting(report), *usage_tiles(report.nodes)),
         refusals=tuple(waiting),
         refusals_title=WAITING,
+        refusals_more=waiting_more,
         fleet=tuple(fleet_rows(report.totals)),
         groups=groups,
         noun=noun_of(report.nodes),
@@ -53,3 +56,11 @@ def _unread(report: ClusterReport) -> Iterable[PageTile]:
     if number:
         words = "thing in the cluster" if number == 1 else "things in the cluster"
         yield PageTile(figure=f"{number:,}", words=f"{words} could not be read: see the remarks", css="bad")
+
+
+def _waiting(report: ClusterReport) -> Iterable[PageTile]:
+    """How many pods wait."""
+    number = report.waiting.pods
+    if number:
+        words = "pod waits for devices" if number == 1 else "pods wait for devices"
+        yield PageTile(figure=f"{number:,}", words=words, css="bad")

@@ -35,6 +35,28 @@ def test_the_document_is_the_one_of_the_schema(type_in: Type) -> None:
     assert said["summary"] == {"nodes": 4, "devices": 9, "withoutDevices": 2}
 
 
+def test_what_waits_is_told_at_the_end_with_numbers_and_a_change(type_in: Type, tmp_path: Path) -> None:
+    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "90000"}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "big", "namespace": "ml", "uid": "u", "creationTimestamp": "2026-01-01T10:00:00Z"},
+        "spec": {"schedulerName": "hami-scheduler", "containers": [{"name": "c", "resources": {"limits": limits}}]},
+        "status": {"phase": "Pending"},
+    }
+    dump, page = tmp_path / "dump.json", tmp_path / "page.html"
+    nodes_of = json.loads(type_in("snapshot", "--fleet", "t4x1", "-o", "json").out)["items"]
+    dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*nodes_of, pod]}))
+    said = type_in("nodes", "--snapshot", dump, "--html", page)
+    assert "1 pod waits for devices:" in said.out
+    assert "ml/big since 2026-01-01 10:00 UTC: " in said.out
+    assert "-> fits with nvidia.com/gpumem: " in said.out
+    document = json.loads(type_in("nodes", "--snapshot", dump, "-o", "json").out)
+    ADAPTER.validate_python(document)
+    assert [each["names"] for each in document["waiting"]["groups"]] == [["ml/big"]]
+    assert "What waits, and why" in page.read_text()
+
+
 def test_yaml_has_the_same(type_in: Type) -> None:
     assert "kind: NodeDevices\n" in type_in("nodes", "--snapshot", DUMP, "-o", "yaml").out
 
