@@ -22,6 +22,9 @@ Notes = Collection[tuple[str, str]]
 EXPIRY: Final = 300.0
 """Seconds after which HAMi takes over a lock of another pod."""
 
+ALLOCATING: Final = "allocating"
+"""The bind phase with which a pod is bound."""
+
 SUCCESS: Final = "success"
 FAILED: Final = "failed"
 """The bind phases that a device plugin writes once it has answered the kubelet."""

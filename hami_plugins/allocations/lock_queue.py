@@ -97,6 +97,8 @@ class LockQueue:
                 self._refuse(waiter, f"the pod is bound to node {seen.node} already", ReleaseReason.ELSEWHERE)
         if holder is None:
             return
+        if seen.node == self.name:
+            holder.phase = seen.bind_phase
         if (reason := seen.over(self.name)) is not None:
             self._end(holder, reason, now)
         elif seen.node is not None:
@@ -197,7 +199,7 @@ class LockQueue:
                 del self._holders[holder.pod.uid]
             elif holder.ended is not None and holder.written and holder.texts and holder.due <= now:
                 holder.releasing = True
-                return LockRelease(holder.pod, tuple(holder.texts), self.version or "", holder.ended)
+                return LockRelease(holder.pod, tuple(holder.texts), self.version or "", holder.ended, holder.unsettled)
         return None
 
     def next_time(self) -> float | None:
@@ -232,9 +234,13 @@ class LockQueue:
         return Take(waiter.texts, version, tuple(self.locks[key].text for key in waiter.texts if key in self.locks))
 
     def _blocked(self, key: str, waiter: Waiter, now: float) -> Step | None:
-        """Why the pod cannot take one lock now; ``None`` where it can."""
+        """Why the pod cannot take one lock now; ``None`` where it can.
+
+        The pod that a lock names goes first: another leader wrote it, and all others wait until that pod is served.
+        """
         holder = next((each for each in self._holders.values() if each.blocks(key) and each.pod != waiter.pod), None)
-        before = self._before(key, waiter)
+        lock = self.locks.get(key)
+        before = 0 if lock is not None and lock.owner == waiter.pod.owner else self._before(key, waiter)
         if holder is not None or before:
             held = 0.0 if holder is None else now - holder.taken
             return Wait(key, before, None if holder is None else holder.pod, held)
@@ -291,7 +297,6 @@ class LockQueue:
         """The pod is bound here."""
         if not holder.bound:
             holder.bound, holder.counted = True, now
-        holder.phase = seen.bind_phase
         holder.unserved = seen.unserved & holder.demand.pending
         if all(self._keys[key].named for key in holder.demand.keys) and seen.answered(holder.demand.pending):
             self._end(holder, ReleaseReason.ANSWERED, now)

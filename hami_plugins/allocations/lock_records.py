@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Self
 
-from hami_plugins.allocations.lock_demand import LockDemand, LockPod, ReleaseReason
+from hami_plugins.allocations.lock_demand import ALLOCATING, LockDemand, LockPod, ReleaseReason
 from hami_plugins.errors import WireError
 from hami_plugins.wire import node_lock
 from hami_plugins.wire.node_lock import NodeLock
@@ -91,6 +91,14 @@ class Holder:
     def due(self) -> float:
         """When its locks are to be removed."""
         return self.ended_at + (GRACE if self.ended is ReleaseReason.ANSWERED else 0.0)
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether the pod still says that a plugin is on its way to it, although none can be, or none came in time.
+
+        Plugins that do not read the lock would take the pod for the next one (``upstream.md hami-vendors 4.3``).
+        """
+        return self.phase == ALLOCATING and self.ended in (ReleaseReason.FINISHED, ReleaseReason.EXPIRED)
 
     def blocks(self, key: str) -> bool:
         """Whether nobody else may take the lock.

@@ -95,12 +95,16 @@ Step = Held | Take | Wait | Foreign | Inspect | ReadNode | LockRefused
 
 @dataclass(frozen=True, slots=True)
 class LockRelease:
-    """These keys are to be removed from the node in one patch that requires this version of it."""
+    """These keys are to be removed from the node in one patch that requires this version of it.
+
+    Before it, an ``unsettled`` pod has to be marked as failed: it says that a plugin is on its way to it, and none is.
+    """
 
     pod: LockPod
     keys: tuple[str, ...]
     version: str
     reason: ReleaseReason
+    unsettled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

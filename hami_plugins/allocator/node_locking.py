@@ -16,11 +16,21 @@ from typing import Final
 
 import structlog
 
-from hami_plugins.allocations.lock_demand import EXPIRY, LockDemand, LockPod, PodProgress, lock_keys, progress_of
+from hami_plugins.allocations.lock_demand import (
+    ALLOCATING,
+    EXPIRY,
+    FAILED,
+    LockDemand,
+    LockPod,
+    PodProgress,
+    lock_keys,
+    progress_of,
+)
 from hami_plugins.allocations.lock_steps import Foreign, Held, Inspect, LockEnd, LockRefused, ReadNode, Step, Take, Wait
 from hami_plugins.allocations.node_locks import ANSWER, NodeLocks
 from hami_plugins.allocator.metrics import NodeLockMetrics
 from hami_plugins.allocator.reader import reading
+from hami_plugins.engine.annotate import PHASE_KEY
 from hami_plugins.errors import ContentionError, KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.port import KubeApi
@@ -35,7 +45,7 @@ from hami_plugins.wire.fields import Json
 Report = Callable[[LockPod, NodeName, str], object]
 """Tells the owner of a pod what went wrong on its node."""
 
-_NOT_FOUND: Final = 404
+_FORBIDDEN, _NOT_FOUND = 403, 404
 _CONFLICTS: Final = Backoff(first=0.05, most=1.0)
 _TROUBLE: Final = Backoff(first=0.2, most=5.0)
 
@@ -227,6 +237,8 @@ class NodeLocking(Runnable):
             self._failures.pop(node, None)
             return 0.0
         try:
+            if release.unsettled:
+                self._settle(release.pod)
             self._patch(node, release.version, dict.fromkeys(release.keys))
         except KubeError as error:
             failures = self._failures[node] = self._failures.get(node, 0) + 1
@@ -234,6 +246,21 @@ class NodeLocking(Runnable):
                 _log.warning("node_lock_not_removed", node=node, pod=release.pod.full_name, error=str(error))
             return (_CONFLICTS if isinstance(error, ContentionError) else _TROUBLE).pause(failures, self._luck)
         return 0.0
+
+    def _settle(self, pod: LockPod) -> None:
+        """Marks a pod as failed that no plugin is on its way to. Raises ``KubeError`` where that can be tried again."""
+        raw = self._read(pod.namespace, pod.name)
+        metadata = {} if raw is None else lenient.inside(raw, "metadata")
+        if metadata.get("uid") != pod.uid or lenient.texts(metadata.get("annotations")).get(PHASE_KEY) != ALLOCATING:
+            return
+        version = metadata.get("resourceVersion")
+        changed = {"metadata": {"resourceVersion": version, "annotations": {PHASE_KEY: FAILED}}}
+        try:
+            self._api.merge_patch(paths.pod(pod.namespace, pod.name), changed)
+        except KubeError as error:
+            if error.status not in (_FORBIDDEN, _NOT_FOUND):
+                raise
+            _log.warning("pod_not_settled", pod=pod.full_name, error=str(error))
 
     # Nodes
 

@@ -42,7 +42,7 @@ class Served(NamedTuple):
 class Kubelets(Runnable):
     """``plugins`` are those of each node by the resource that they offer; ``runs`` says whether served pods run.
 
-    ``before`` is called with each pod before its plugins are asked.
+    ``before`` is called with each pod before its plugins are asked, and may refuse it.
     """
 
     watching: Watching
@@ -96,8 +96,8 @@ class Kubelets(Runnable):
 
     def _run(self, node: str) -> None:
         while (pod := self._queues[node].get()) is not None:
-            self.before(pod)
             try:
+                self.before(pod)
                 self._admit(pod, self.plugins[node])
             except PluginError as error:
                 self.refused[pod["metadata"]["name"]] = str(error)

@@ -161,6 +161,11 @@ class HamiCluster:
         """What another client writes on a pod."""
         self.api.merge_patch(f"/api/v1/namespaces/default/pods/{name}", {"metadata": {"annotations": annotations}})
 
+    def events(self, pod: str) -> list[str]:
+        """The reasons of a pod's events."""
+        found = self.place.server.objects("events")
+        return [each["reason"] for each in found if (each.get("regarding") or each["involvedObject"])["name"] == pod]
+
     def no_locks(self) -> bool:
         """Whether no node has a lock."""
         found = map(notes_of, self.place.server.objects("nodes"))

@@ -150,7 +150,9 @@ def test_a_lock_is_released_at_once_when_its_pod_needs_it_no_more(
     site.show_pod(progress(A, None))
     assert site.release() is None
     assert site.show_pod(seen) == {N1}
-    assert site.release() == LockRelease(A, (SHARED,), "2", reason)
+    step = site.release()
+    assert isinstance(step, LockRelease)
+    assert (step.pod, step.keys, step.version, step.reason) == (A, (SHARED,), "2", reason)
 
 
 def test_a_lock_is_released_at_once_when_its_pod_is_deleted(site: LockSite) -> None:
@@ -179,7 +181,7 @@ def test_a_plugin_that_never_answers_loses_the_lock_and_the_pods_owner_is_told(s
     assert site.release() is None
     site.after(0.1)
     step = site.release()
-    assert step == LockRelease(A, (SHARED,), "2", ReleaseReason.EXPIRED)
+    assert step == LockRelease(A, (SHARED,), "2", ReleaseReason.EXPIRED, unsettled=True)
     assert site.write(step)
     (end,) = site.ended()
     assert end.report == (
@@ -187,6 +189,28 @@ def test_a_plugin_that_never_answers_loses_the_lock_and_the_pods_owner_is_told(s
         "(hami.io/bind-phase is allocating); its lock (hami.io/mutex.lock) is released for the next pod. Check the "
         "device plugin's pod on the node, then delete this pod, so that it is scheduled again"
     )
+
+
+@pytest.mark.parametrize(
+    ("seen", "unsettled"),
+    [
+        (progress(A, phase="Failed"), True),
+        (progress(A, None, phase="Failed"), False),
+        (progress(A, N2, phase="Failed"), False),
+        (progress(A, bind_phase="failed", phase="Failed"), False),
+        (progress(A, phase="Running"), False),
+        (progress(A, N2), False),
+    ],
+    ids=["failed", "unbound", "elsewhere", "told", "running", "moved"],
+)
+def test_a_pod_that_no_plugin_is_on_its_way_to_must_not_say_that_one_is(
+    site: LockSite, seen: PodProgress, unsettled: bool
+) -> None:
+    site.take(A)
+    site.show_pod(seen)
+    step = site.release()
+    assert isinstance(step, LockRelease)
+    assert step.unsettled is unsettled
 
 
 def test_a_pod_that_was_never_bound_loses_the_lock_and_its_owner_is_told(site: LockSite) -> None:

@@ -53,6 +53,20 @@ def test_only_a_pod_whose_lock_is_on_the_node_and_still_its_own_has_no_need_to_w
     assert not site.locks.holds(N1, A.uid)
 
 
+@pytest.mark.parametrize("adopted", [True, False])
+def test_the_pod_that_a_former_leaders_lock_names_goes_before_those_that_wait_for_it(
+    site: LockSite, adopted: bool
+) -> None:
+    if adopted:
+        site.locks.see_pod(progress(A, None), site.now)
+    site.node(shared=a_lock(A))
+    assert not isinstance(site.ask(B), Take)
+    step = site.ask(A)
+    assert isinstance(step, Take)
+    site.write(step)
+    assert site.decide(A) == Held()
+
+
 def test_a_pod_whose_lock_a_former_leader_wrote_has_to_ask_for_it_again(site: LockSite) -> None:
     site.locks.see_pod(progress(A, None), site.now)
     site.node(shared=a_lock(A))
@@ -220,7 +234,7 @@ def test_a_new_leader_learns_from_nodes_and_pods_who_has_locks() -> None:
         site.after(1)
         site.show_pod(progress(A))
         site.after(20)
-        assert site.release() == LockRelease(A, (SHARED,), "1", ReleaseReason.EXPIRED)
+        assert site.release() == LockRelease(A, (SHARED,), "1", ReleaseReason.EXPIRED, unsettled=True)
 
 
 def test_a_new_leader_learns_that_a_plugin_has_answered() -> None:
