@@ -25,15 +25,15 @@ class NodeAnswers:
     ``unreadable`` collects why given nodes that the cache does not know cannot be read.
     """
 
-    __slots__ = ("_ask", "_ask_without_quota", "_strangers", "cache", "given", "intake", "unreadable")
+    __slots__ = ("_ask_without_quota", "_strangers", "ask", "cache", "given", "intake", "unreadable")
 
     def __init__(self, cache: AllocationCache, intake: PodInfo, given: Mapping[NodeName, Json]) -> None:
         self.cache = cache
         self.intake = cache.within_quota(intake)
         self.given = given
         self.unreadable: dict[NodeName, str] = {}
-        self._ask = cache.asking(self.intake)
-        self._ask_without_quota = self._ask if self.intake is intake else cache.asking(intake)
+        self.ask = cache.asking(self.intake)
+        self._ask_without_quota = self.ask if self.intake is intake else cache.asking(intake)
         self._strangers: dict[NodeName, NodeEntry | None] = {}
 
     def answers(self, nodes: Iterable[NodeName]) -> dict[NodeName, Fit | Refusal]:
@@ -41,7 +41,7 @@ class NodeAnswers:
         found: dict[NodeName, Fit | Refusal] = {}
         for node in nodes:
             entry = self.asked(node)
-            found[node] = UNKNOWN_NODE if entry is None else self._ask(entry)
+            found[node] = UNKNOWN_NODE if entry is None else self.ask(entry)
         return found
 
     def asked(self, node: NodeName) -> NodeEntry | None:

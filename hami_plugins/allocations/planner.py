@@ -27,6 +27,11 @@ class AllocationPlanner:
     def group_gone(self, namespace: str, name: str) -> None:
         """A group is gone."""
 
+    def concerns(self, intake: PodInfo) -> bool:
+        """Whether ``objection`` or ``blocking_reason`` may have anything to say of the pod."""
+        del intake
+        return False
+
     def objection(self, node: NodeName, intake: PodInfo, cache: AllocationCache) -> str:
         """Why the pod must not begin on the node now although devices may be free; empty where nothing minds."""
         del node, intake, cache

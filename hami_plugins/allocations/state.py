@@ -16,6 +16,7 @@ from typing import Final
 from hami_plugins.allocations.answers import Assumption, AuditFinding, Statistics
 from hami_plugins.allocations.assigned import ForeignAssignment
 from hami_plugins.allocations.findings import AuditSnapshot, BoundPod, all_particular, wanting
+from hami_plugins.allocations.known_answers import ChangeLog
 from hami_plugins.allocations.nodes import CacheNode
 from hami_plugins.allocations.quotas import Left, NamespaceQuotas, QuotaHolder
 from hami_plugins.allocations.requests import Compared, compared, cut, excess
@@ -36,11 +37,13 @@ class CacheState:
 
     Nothing that is answered with lasts longer than ``keep`` seconds after its Binding; a pod that is gone is remembered
     as long. ``changes`` counts the changes of what is held or to be had, ``freed`` those after which more may be had.
+    ``log`` has the nodes on which that was.
     """
 
     def __init__(self, registry: Registry, *, keep: float) -> None:
         self.keep = keep
         self.changes = self.freed = 0
+        self.log = ChangeLog()
         self._registry = registry
         self._builder = NodeBuilder(registry)
         self._records = RecordReader(registry)
@@ -57,13 +60,14 @@ class CacheState:
         """The node as it is now. What cannot be read of it is a problem, and then it has none of those devices."""
         bare = self._builder.entry(node, NodeFacts())
         if self._node(node.name).see(bare):
+            self.log.add(node.name)
             self._room()
             self._quotas.node_changed()
         return bare.problems
 
     def forget_node(self, name: NodeName) -> None:
         """The node is gone. Pods that hold something there do so until they are gone as well."""
-        self.changes += self._node(name).see(None)
+        self._note(name, changed=self._node(name).see(None))
         self._tidy(name)
 
     def see_quota(self, uid: str, quota: NamespaceQuota) -> None:
@@ -194,6 +198,11 @@ class CacheState:
 
     # What it knows
 
+    @property
+    def names(self) -> tuple[NodeName, ...]:
+        """The nodes that are known, or have pods with devices."""
+        return tuple(self._nodes)
+
     def entry(self, name: NodeName) -> NodeEntry | None:
         """The node with everybody who holds something there, or ``None``."""
         node = self._nodes.get(name)
@@ -318,14 +327,21 @@ class CacheState:
                 self._take(name, uid)
 
     def _put(self, name: NodeName, record: PodRecord) -> None:
-        self.changes += self._node(name).put(record)
+        self._note(name, changed=self._node(name).put(record))
         self._quotas.put(record.namespace, QuotaHolder(name, record.uid))
 
     def _take(self, name: NodeName, uid: PodUid) -> None:
         self._quotas.take(self._nodes[name].record(uid).namespace, QuotaHolder(name, uid))
         self._nodes[name].take(uid)
+        self.log.add(name)
         self._room()
         self._tidy(name)
+
+    def _note(self, name: NodeName, *, changed: bool) -> None:
+        """Something of a node is not to be had any more."""
+        if changed:
+            self.changes += 1
+            self.log.add(name)
 
     def _room(self) -> None:
         """More may be had than before."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -16,14 +16,15 @@ from hami_plugins.allocations.answers import (
     Statistics,
 )
 from hami_plugins.allocations.cache import UNKNOWN_NODE
+from hami_plugins.allocations.known_answers import KnownAnswers
 from hami_plugins.allocations.node_answers import NodeAnswers
-from hami_plugins.allocator.refusal_texts import NodeRefusal
+from hami_plugins.allocator.refusal_texts import NodeRefusal, Unfitting, demand_key
 from hami_plugins.allocator.time_slices import BUDGET, listed, slices
 from hami_plugins.allocator.watched_cache import WatchedAllocationCache, WatchedPod
 from hami_plugins.engine.intake import PodInfo, take_in
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Refusal
-from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.model.nodes import NodeEntry, NodeState
 from hami_plugins.model.policy import NodePolicy
 from hami_plugins.model.units import NodeName, PodUid, VendorName
 from hami_plugins.model.vendor import Headroom
@@ -31,6 +32,8 @@ from hami_plugins.model.verdicts import Fit
 from hami_plugins.wire import objects
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.scheduler_extender import Unfit
+
+NodesKnown = KnownAnswers[Unfitting, Unfit]
 
 _NONE_GIVEN: Final[Mapping[NodeName, Json]] = MappingProxyType({})
 
@@ -80,19 +83,23 @@ class LockedAllocationCache(WatchedAllocationCache):
         ``given`` are nodes that came whole, by their names: see ``NodeAnswers``.
         """
         asked = listed(nodes, self._nodes.values())
-        unchecked = f"{self.product.word(intake.demand.devices)}: not checked within {BUDGET:.0f} s; try again"
-        found: dict[NodeName, tuple[NodeRefusal | str, bool]] = dict.fromkeys(asked, (unchecked, False))
         of_call = self._of_call(intake, given)
-        for answers in slices(asked, of_call.answers, self._lock):
+        known = self._up_to_date(of_call)
+        refused = {} if known is None else self._told(known, asked, of_call.intake)
+        rest = asked if known is None else self._rest(known, asked, of_call.intake, refused)
+        for node in rest:
+            refused.pop(node, None)
+        unchecked = f"{self.product.word(intake.demand.devices)}: not checked within {BUDGET:.0f} s; try again"
+        found = dict.fromkeys(rest, Unfitting(unchecked, lasting=False))
+        for answers in slices(rest, of_call.answers, self._lock):
             found |= {node: self._unfit(node, of_call, each) for node, each in answers.items()}
-        if len(found) < len(nodes):
-            found |= dict.fromkeys(set(nodes).difference(found), (NodeRefusal(UNKNOWN_NODE, None, None), True))
-        known = self._texts.remembered(of_call.intake)
-        return {
-            node: Unfit(each if isinstance(each, str) else self._texts.text(each, of_call.intake, known), lasting)
-            for node, (each, lasting) in found.items()
-            if each
-        }
+        if len(asked) < len(nodes):
+            unknown = Unfitting(NodeRefusal(UNKNOWN_NODE, None, None), lasting=True)
+            found |= dict.fromkeys(set(nodes).difference(asked), unknown)
+        if found:
+            texts = self._texts.remembered(of_call.intake)
+            refused |= {node: self._worded(each, of_call.intake, texts) for node, each in found.items() if each.why}
+        return refused
 
     def node_answers(self, nodes: Sequence[NodeName], intake: PodInfo) -> tuple[PodInfo, list[NodeAnswer]]:
         """What the nodes that are known say to the pod, and the pod as they were asked, with what its quota leaves."""
@@ -107,13 +114,74 @@ class LockedAllocationCache(WatchedAllocationCache):
     ) -> dict[NodeName, float]:
         """How well the pod fits on each node that can hold it, by the policy for cards: the highest is the best."""
         asked = listed(nodes, self._nodes.values())
-        fits: dict[NodeName, float] = {}
-        for answers in slices(asked, self._of_call(intake, given).answers, self._lock):
+        of_call = self._of_call(intake, given)
+        known, fits, rest = self._up_to_date(of_call), dict[NodeName, float](), asked
+        if known is not None:
+            with self._lock:
+                fits = {node: known.scores[node] for node in asked if node in known.scores}
+                refusing = {*known.told, *known.untold}
+            rest = self._rest(known, asked, intake, refusing)
+            for node in rest:
+                fits.pop(node, None)
+        for answers in slices(rest, of_call.answers, self._lock):
             fits |= {node: answer.score for node, answer in answers.items() if isinstance(answer, Fit)}
         with self._lock:
             bonus = self._planner.bonus(asked, intake, self._cache)
         sign = -1.0 if intake.policy.node is NodePolicy.SPREAD else 1.0
         return {node: sign * score + bonus.get(node, 0.0) for node, score in fits.items()}
+
+    def _up_to_date(self, of_call: NodeAnswers) -> NodesKnown | None:
+        """What the nodes say to such a pod; ``None`` where it depends on more than their devices.
+
+        Only nodes that have changed since such a pod was asked about last are asked.
+        """
+        with self._lock:
+            if self._planner.concerns(of_call.intake):
+                return None
+            known = self._answers.of(demand_key(of_call.intake))
+            known.catch_up(self._cache.log, lambda: self._cache.names)
+            stale = tuple(known.stale)
+
+        def renewed(nodes: Iterable[NodeName]) -> Mapping[NodeName, None]:
+            done = dict[NodeName, None]()
+            for node in nodes:
+                known.renew(node, *self._renewed(node, of_call))
+                done[node] = None
+            return done
+
+        for _ in slices(stale, renewed, self._lock):
+            pass
+        return known
+
+    def _renewed(self, node: NodeName, of_call: NodeAnswers) -> tuple[float | None, Unfitting | None]:
+        entry = self._cache.entry(node)
+        if entry is None:
+            return None, None
+        answer = of_call.ask(entry)
+        if isinstance(answer, Fit):
+            return answer.score, None
+        return None, Unfitting(NodeRefusal(answer, entry, entry), of_call.lasts(node))
+
+    def _told(self, known: NodesKnown, nodes: Iterable[NodeName], intake: PodInfo) -> dict[NodeName, Unfit]:
+        """Those of the nodes that refuse, in words."""
+        with self._lock:
+            told, untold = known.told.copy(), tuple(known.untold.items())
+        if untold:
+            texts = self._texts.remembered(intake)
+            worded = [(node, each, self._worded(each, intake, texts)) for node, each in untold]
+            with self._lock:
+                known.tell(worded)
+            told.update((node, text) for node, _, text in worded)
+        return {node: told[node] for node in nodes if node in told}
+
+    def _rest(
+        self, known: NodesKnown, nodes: Iterable[NodeName], intake: PodInfo, refusing: Container[NodeName]
+    ) -> tuple[NodeName, ...]:
+        """The nodes that have to be asked for this call alone: unknown ones, and those where the pod has something."""
+        with self._lock:
+            own = {each.node for each in self._cache.assumptions(intake.pod.uid)} | known.stale.keys()
+            fitting = known.scores
+            return tuple(node for node in nodes if (node not in fitting and node not in refusing) or node in own)
 
     def _of_call(self, intake: PodInfo, given: Mapping[NodeName, Json]) -> NodeAnswers:
         with self._lock:
@@ -248,14 +316,18 @@ class LockedAllocationCache(WatchedAllocationCache):
         """How many pods are known, whatever they ask for."""
         return len(self._pods)
 
-    def _unfit(self, node: NodeName, asked: NodeAnswers, answer: Fit | Refusal) -> tuple[NodeRefusal | str, bool]:
-        """Why the pod does not go to the node (empty where it may), and whether that is so however empty it is."""
+    def _unfit(self, node: NodeName, asked: NodeAnswers, answer: Fit | Refusal) -> Unfitting:
+        """Why the pod does not go to the node; nothing where it may."""
         if isinstance(answer, Fit) or node not in asked.given or self._cache.entry(node) is not None:
             why = self._refusal(node, asked.intake, answer)
         else:
             entry = asked.entry(node)
             why = NodeRefusal(answer, entry, entry, asked.unreadable.get(node, ""))
-        return why, isinstance(why, NodeRefusal) and asked.lasts(node)
+        return Unfitting(why, lasting=isinstance(why, NodeRefusal) and asked.lasts(node))
+
+    def _worded(self, found: Unfitting, intake: PodInfo, texts: dict[NodeState, str] | None) -> Unfit:
+        why = found.why
+        return Unfit(why if isinstance(why, str) else self._texts.text(why, intake, texts), found.lasting)
 
     def _refusal(self, node: NodeName, intake: PodInfo, answer: Fit | Refusal) -> NodeRefusal | str:
         """Why the pod does not go to the node; empty where it may."""

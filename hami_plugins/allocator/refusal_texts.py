@@ -19,12 +19,15 @@ from hami_plugins.model.nodes import NodeEntry, NodeState
 from hami_plugins.model.policy import Policy
 from hami_plugins.model.verdicts import Reason
 
-_DEMANDS: Final = 64
+_DEMANDS: Final = 16
 _STATES: Final = 1_000
 """Texts that are remembered: for so many kinds of pods, of so many states of nodes each."""
 
 _LONGEST: Final = 2_000
 """Characters: a text stands once for each node, and names containers and models as the pod spells them."""
+
+
+DemandKey = tuple[PodDemand, Policy, tuple[str, ...]]
 
 
 class NodeRefusal(NamedTuple):
@@ -40,6 +43,13 @@ class NodeRefusal(NamedTuple):
     unreadable: str = ""
 
 
+class Unfitting(NamedTuple):
+    """Why a pod does not go to a node, and whether that is so however empty the node is."""
+
+    why: NodeRefusal | str
+    lasting: bool
+
+
 class RefusalTexts:
     """Texts by demand and state of the node. They do not name the node: Volcano counts nodes by their texts.
 
@@ -49,7 +59,7 @@ class RefusalTexts:
     def __init__(self, product: Product, registry: Registry) -> None:
         self._product = product
         self._registry = registry
-        self._known: OrderedDict[tuple[PodDemand, Policy], dict[NodeState, str]] = OrderedDict()
+        self._known: OrderedDict[DemandKey, dict[NodeState, str]] = OrderedDict()
         self._lock = Lock()
 
     def remembered(self, intake: PodInfo) -> dict[NodeState, str] | None:
@@ -57,7 +67,7 @@ class RefusalTexts:
         devices = intake.demand.devices
         if any(request.selector.names_ids for each in devices.containers for request in each.requests):
             return None
-        key = (PodDemand(devices, headroom=intake.demand.headroom), intake.policy)
+        key = demand_key(intake)
         with self._lock:
             known = self._known.setdefault(key, {})
             self._known.move_to_end(key)
@@ -94,6 +104,12 @@ class RefusalTexts:
         text = f"{word_of(spec)} {numbers}".replace(f" ({entry.name})", "")
         what_to_do = remedy(reason, entry, spec)
         return (f"{text}; {what_to_do}" if what_to_do else text)[:_LONGEST]
+
+
+def demand_key(intake: PodInfo) -> DemandKey:
+    """What nodes' answers to a pod depend on; texts name its containers where it has several."""
+    demand, names = intake.demand, tuple(container.name for container in intake.pod.containers)
+    return PodDemand(demand.devices, headroom=demand.headroom), intake.policy, names if len(names) > 1 else ()
 
 
 def _of_sets(reason: CardShortage | NodeShortage, refusal: Refusal) -> str:

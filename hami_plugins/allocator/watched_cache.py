@@ -15,8 +15,9 @@ import structlog
 from hami_plugins.allocations import writers
 from hami_plugins.allocations.assigned import foreign_assignment
 from hami_plugins.allocations.cache import HOLD, AllocationCache
+from hami_plugins.allocations.known_answers import AnswersByDemand
 from hami_plugins.allocations.product import Product
-from hami_plugins.allocator.refusal_texts import RefusalTexts
+from hami_plugins.allocator.refusal_texts import RefusalTexts, Unfitting
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import PodInfo, take_in
 from hami_plugins.errors import WireError
@@ -25,6 +26,10 @@ from hami_plugins.model.pods import FINISHED
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.wire import lenient, objects, pods
 from hami_plugins.wire.fields import Json
+from hami_plugins.wire.scheduler_extender import Unfit
+
+_MOST_VERDICTS = 60_000
+"""Verdicts of states that are remembered: a node's changes with each of its pods, so that most are of no use again."""
 
 _log = structlog.get_logger(__name__)
 
@@ -52,7 +57,7 @@ class WatchedAllocationCache:
         self._clock = clock
         self._registry = product.registry
         self._empty: Callable[[], AllocationCache] = lambda: AllocationCache(
-            Decider(self._registry), keep=keep, hold=hold
+            Decider(self._registry, verdicts=_MOST_VERDICTS), keep=keep, hold=hold
         )
         self._cache, self._planner = self._empty(), product.planner()
         self._lock = threading.Lock()
@@ -62,6 +67,7 @@ class WatchedAllocationCache:
         self._names: dict[str, tuple[str, str]] = {}
         self._groups: dict[str, tuple[str, str]] = {}
         self._texts = RefusalTexts(product, self._registry)
+        self._answers: AnswersByDemand[Unfitting, Unfit] = AnswersByDemand()
 
     def node_changed(self, change: ObjectChange) -> None:
         """A node came, changed or went."""
@@ -222,5 +228,6 @@ class WatchedAllocationCache:
         with self._lock:
             self._cache, self._planner = self._empty(), self.product.planner()
             self._texts = RefusalTexts(self.product, self._registry)
+            self._answers = AnswersByDemand()
             for known in (self._nodes, self._pods, self._names, self._groups, self._named):
                 known.clear()

@@ -111,10 +111,10 @@ def flag(holder: Json, name: str, place: str) -> bool:
 def texts(holder: Json, name: str, place: str) -> list[str]:
     """A list of texts, empty when absent."""
     found = items(holder, name, place)
-    for at, value in enumerate(found):
-        if not isinstance(value, str):
-            raise wrong(f"{path(place, name)}[{at}]", value, "text")
-    return found
+    if {*map(type, found)} <= {str}:
+        return found
+    at = next(at for at, value in enumerate(found) if not isinstance(value, str))
+    raise wrong(f"{path(place, name)}[{at}]", found[at], "text")
 
 
 def text_map(holder: Json, name: str, place: str) -> dict[str, str]:

@@ -103,6 +103,10 @@ class Gangs(AllocationPlanner):
 
     # What is asked
 
+    def concerns(self, intake: PodInfo) -> bool:
+        """See ``AllocationPlanner``: nodes without Neuron devices have nothing to object to other pods."""
+        return VENDOR in intake.demand.devices.vendors or self._members.key_of(intake.pod.uid) is not None
+
     def objection(self, node: NodeName, intake: PodInfo, cache: AllocationCache) -> str:
         """See ``AllocationPlanner``: what the vendor objects to, now and in the light of what the pod's job says."""
         entry = cache.entry(node)

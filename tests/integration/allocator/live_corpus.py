@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from hami_plugins.allocations.manifests.webhooks import POD_PATH
 from hami_plugins.allocator.handlers import SCHEDULER_PATH
 from hami_plugins.engine.registry import Registry
 from hami_plugins.sandbox.apiserver import patches
@@ -86,7 +87,10 @@ class LiveCorpus:
     def _admitted(self, case: Case, plain: Answer) -> tuple[dict[str, Any], Answer]:
         """The pod as the allocator's webhook leaves it, and the answer with what that says."""
         (raw,) = _apart(case, "pod")
-        status, response = self._client.create(raw)
+        resource, space = {"group": "", "version": "v1", "resource": "pods"}, case["id"]
+        status, response = self._client.review(
+            POD_PATH, uid="r", operation="CREATE", resource=resource, namespace=space, object=raw
+        )
         assert status == 200, response
         if not response["allowed"]:
             why = response["status"]

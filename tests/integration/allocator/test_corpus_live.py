@@ -56,10 +56,6 @@ def _asks_for_nothing(case: Case, ours: Answer) -> bool:
     return ours.allowed and not ours.annotations and bool(amounts) and set(amounts) == {"0"}
 
 
-def _under_a_quota(case: Case, ours: Answer) -> bool:
-    return bool(case.get("quotas")) and ours.allowed
-
-
 OF_SERVERS = (
     Rule(
         name="weights-are-read-at-admission",
@@ -72,12 +68,6 @@ OF_SERVERS = (
         reason="a pod with 0 of every device needs no allocation: it is left to its own scheduler",
         aspects=frozenset({"admission", "fits", "reason", "mutated"}),
         holds=_asks_for_nothing,
-    ),
-    Rule(
-        name="quotas-are-not-counted",
-        reason="the server does not read ResourceQuotas yet",
-        aspects=frozenset({"admission", "fits", "devices", "annotations"}),
-        holds=_under_a_quota,
     ),
 )
 

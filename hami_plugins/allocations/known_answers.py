@@ -1,0 +1,119 @@
+"""What all nodes of a cache say to one demand, kept up to date by looking only at the nodes that have changed.
+
+A call about thousands of nodes then costs a few passes over their names. Pods of one demand are asked about in turn
+(replicas of a Deployment), and between two calls few nodes change. Used under the lock of the cache.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+from hami_plugins.model.units import NodeName
+
+Refusal = TypeVar("Refusal")
+Reply = TypeVar("Reply")
+
+MOST_ANSWERS: Final = 100_000
+"""Answers of nodes that are kept over all demands, each some 300 bytes: twenty demands at 5,000 nodes."""
+
+
+class ChangeLog:
+    """The names of nodes that changed, in order; no more than the last ``most``."""
+
+    __slots__ = ("_first", "_most", "_names")
+
+    def __init__(self, most: int = 4_096) -> None:
+        self._most = most
+        self._names: list[NodeName] = []
+        self._first = 0
+
+    @property
+    def position(self) -> int:
+        """How many changes there have been."""
+        return self._first + len(self._names)
+
+    def add(self, name: NodeName) -> None:
+        """A node changed."""
+        self._names.append(name)
+        if len(self._names) >= 2 * self._most:
+            del self._names[: self._most]
+            self._first += self._most
+
+    def since(self, position: int) -> Iterable[NodeName] | None:
+        """The nodes that changed from a position on; ``None`` where that is no longer known."""
+        return self._names[position - self._first :] if position >= self._first else None
+
+
+@dataclass(slots=True)
+class KnownAnswers(Generic[Refusal, Reply]):
+    """The answers to one demand.
+
+    ``stale`` are the nodes that have to be asked. Of the others, ``scores`` has those that fit, ``untold`` the refusals
+    that have no text yet, and ``told`` those that have. A node that is in none of them is not known.
+    """
+
+    position: int = 0
+    stale: dict[NodeName, None] = field(default_factory=dict)
+    scores: dict[NodeName, float] = field(default_factory=dict)
+    untold: dict[NodeName, Refusal] = field(default_factory=dict)
+    told: dict[NodeName, Reply] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """How many answers are kept."""
+        return len(self.scores) + len(self.untold) + len(self.told)
+
+    def catch_up(self, log: ChangeLog, everything: Callable[[], Iterable[NodeName]]) -> None:
+        """Note which nodes have to be asked again."""
+        changed = log.since(self.position) if self.position else None
+        self.stale.update(dict.fromkeys(everything() if changed is None else changed))
+        self.position = log.position
+
+    def renew(self, name: NodeName, score: float | None, refusal: Refusal | None) -> None:
+        """A node was asked: it fits with a ``score``, or has refused; it is not known any more without either."""
+        self.forget(name)
+        if score is not None:
+            self.scores[name] = score
+        elif refusal is not None:
+            self.untold[name] = refusal
+
+    def forget(self, name: NodeName) -> None:
+        """Drop what a node said."""
+        self.stale.pop(name, None)
+        self.scores.pop(name, None)
+        self.untold.pop(name, None)
+        self.told.pop(name, None)
+
+    def tell(self, texts: Iterable[tuple[NodeName, Refusal, Reply]]) -> None:
+        """Texts of refusals were made. One whose node has been asked again meanwhile is left out."""
+        for name, refusal, text in texts:
+            if self.untold.get(name) is refusal:
+                del self.untold[name]
+                self.told[name] = text
+
+
+class AnswersByDemand(Generic[Refusal, Reply]):
+    """The answers to the demands that were asked about last; those asked about longest ago are dropped first.
+
+    ``most`` bounds how many answers are kept in all; the latest demand is kept whatever it takes.
+    """
+
+    def __init__(self, most: int = MOST_ANSWERS) -> None:
+        self._most = most
+        self._kept: OrderedDict[Hashable, KnownAnswers[Refusal, Reply]] = OrderedDict()
+
+    def of(self, demand: Hashable) -> KnownAnswers[Refusal, Reply]:
+        """The answers to a demand."""
+        found = self._kept.get(demand)
+        if found is None:
+            found = self._kept[demand] = KnownAnswers()
+        self._kept.move_to_end(demand)
+        while len(self._kept) > 1 and len(self) > self._most:
+            self._kept.popitem(last=False)
+        return found
+
+    def __len__(self) -> int:
+        """How many answers are kept."""
+        return sum(map(len, self._kept.values()))
