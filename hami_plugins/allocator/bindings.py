@@ -20,7 +20,7 @@ from hami_plugins.allocator.memory import LogOnce
 from hami_plugins.allocator.metrics import AllocatorMetrics
 from hami_plugins.allocator.pod_locks import PodLocks
 from hami_plugins.allocator.reader import ReadPod
-from hami_plugins.engine.annotate import NODE_KEY
+from hami_plugins.engine.annotate import NODE_KEY, labels_of
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.errors import KubeError, WireError
 from hami_plugins.model.units import NodeName
@@ -211,4 +211,6 @@ def _operations(before: Json, annotations: Mapping[str, str], keys: Collection[s
     metadata = before.get("metadata") or {}
     others = {key: text for key, text in (metadata.get("annotations") or {}).items() if key not in keys}
     after = {**metadata, "annotations": {**others, **annotations}}
+    if labels := labels_of(annotations):
+        after["labels"] = {**(metadata.get("labels") or {}), **labels}
     return admission.patch({"metadata": metadata}, {"metadata": after})

@@ -23,6 +23,7 @@ from hami_plugins.allocator.metrics import AllocatorMetrics
 from hami_plugins.allocator.pod_locks import PodLocks
 from hami_plugins.allocator.reader import ReadPod
 from hami_plugins.allocator.waiting_pods import WaitingPods
+from hami_plugins.engine.annotate import labels_of
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.errors import KubeError, WireError
 from hami_plugins.kube import paths
@@ -166,6 +167,8 @@ class SchedulerExtender:
         self, create: Callable[[str, Mapping[str, Any]], object], call: ToBind, annotations: Mapping[str, str]
     ) -> KubeError | None:
         metadata = {"name": call.name, "namespace": call.namespace, "uid": call.uid, "annotations": dict(annotations)}
+        if labels := labels_of(annotations):
+            metadata["labels"] = labels
         target = {"apiVersion": "v1", "kind": "Node", "name": call.node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
         try:

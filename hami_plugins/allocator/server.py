@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
@@ -23,6 +24,7 @@ from hami_plugins.allocator.kube_extender import SchedulerExtender
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.metrics import AllocatorMetrics, AllocatorSizes, NodeLockMetrics, RequeueMetrics
 from hami_plugins.allocator.node_locking import NodeLocking
+from hami_plugins.allocator.pod_labels import PodLabels
 from hami_plugins.allocator.pod_locks import MOST_BINDINGS, PodLocks, tell_pod
 from hami_plugins.allocator.reader import RateLimitedRead, reading
 from hami_plugins.allocator.refusal_events import RefusalEvents
@@ -31,7 +33,7 @@ from hami_plugins.allocator.session import Filling, LeaderSession
 from hami_plugins.allocator.settings import AllocatorSettings
 from hami_plugins.allocator.volcano_extender import Extender
 from hami_plugins.allocator.waiting_pods import WaitingPods
-from hami_plugins.errors import HamiPluginsError
+from hami_plugins.errors import HamiPluginsError, KubeError
 from hami_plugins.kube.election import BoundedApi
 from hami_plugins.kube.events import EventRecorder
 from hami_plugins.model.cluster import ClusterSnapshot
@@ -42,6 +44,7 @@ from hami_plugins.web.documents import DocumentMetrics, Reply, document_route, w
 from hami_plugins.web.pages import JsonPage
 from hami_plugins.web.replica import Replica
 from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Denied
+from hami_plugins.wire.fields import Json
 
 FINDINGS_PATH: Final = "/findings"
 READ_SECONDS: Final = 1.5
@@ -60,6 +63,9 @@ ADMISSIONS: Final = MOST_BINDINGS + 32
 """Threads for Bindings that the webhook is asked about, and that wait: for locks, or for a pod to be read."""
 
 _LOOK_SECONDS: Final = 0.02
+
+_LOST: Final = 412
+"""The status of a Binding that was never sent: a precondition failed."""
 
 
 class StandbyError(HamiPluginsError):
@@ -192,6 +198,7 @@ class AllocatorServer(Replica):
             read=self._read,
             locking=locking,
             waiting=self._waiting if self._product.kube_scheduler else None,
+            labels=PodLabels(self._hasty, self._product.marker[0]) if self._product.takes_over else None,
             filling=self._filling,
             on_filled=lambda: self._heal(term),
         )
@@ -236,13 +243,25 @@ class AllocatorServer(Replica):
         return SchedulerExtender(
             books=term.books,
             read=self._rationed,
-            create=self._api.within(BIND_SECONDS).create if self._product.binds else None,
+            create=self._binder(term) if self._product.binds else None,
             marker=dict((self._product.marker,)),
             metrics=self._metrics,
             locks=locks,
             waiting=term.waiting,
             now_ns=time.time_ns,
         )
+
+    def _binder(self, term: LeaderSession) -> Callable[[str, Json], object]:
+        """Posts Bindings. Who has waited for a lock of a node may have lost the lease meanwhile: then it is refused."""
+        create = self._api.within(BIND_SECONDS).create
+
+        def bound(path: str, body: Json) -> object:
+            office = self._term
+            if office is None or office.term is not term or not self._election.active:
+                raise KubeError("this replica has lost its lease: another one allocates now; try again", status=_LOST)
+            return create(path, body)
+
+        return bound
 
     def _waiting(self, books: LockedAllocationCache) -> WaitingPods:
         name = self._settings.service.name

@@ -19,6 +19,7 @@ from hami_plugins.allocator.audit import Auditor
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.metrics import AllocatorMetrics
 from hami_plugins.allocator.node_locking import NodeLocking
+from hami_plugins.allocator.pod_labels import PodLabels
 from hami_plugins.allocator.reader import ReadPod
 from hami_plugins.allocator.settings import REQUEST_SECONDS, AllocatorSettings
 from hami_plugins.allocator.waiting_pods import WaitingPods
@@ -59,7 +60,7 @@ class LeaderSession:
     ``filling`` is entered while the lists are taken in, ``on_filled`` called when that is done. ``read`` is asked for
     pods of which nothing was heard after their Bindings. ``locking`` follows nodes and pods as well.
 
-    ``waiting`` makes what is done for pods that wait.
+    ``waiting`` makes what is done for pods that wait, ``labels`` follows pods that are bound.
 
     ResourceQuotas are followed where HAMi's devices are allocated: HAMi holds pods to them.
     """
@@ -74,6 +75,7 @@ class LeaderSession:
         read: ReadPod,
         locking: NodeLocking | None = None,
         waiting: Callable[[LockedAllocationCache], WaitingPods] | None = None,
+        labels: PodLabels | None = None,
         filling: Filling = nullcontext,
         on_filled: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
@@ -87,6 +89,7 @@ class LeaderSession:
         self._filling = filling
         self._on_filled = on_filled
         self._locking = locking
+        self._labels = labels
         self.waiting = None if waiting is None else waiting(self.books)
         self._stop = threading.Event()
         nodes, pods = Selection(paths.NODES, "Node"), Selection(paths.PODS, "Pod")
@@ -152,6 +155,8 @@ class LeaderSession:
         self.books.pod_changed(change)
         if self._locking is not None:
             self._locking.pod_changed(change)
+        if self._labels is not None:
+            self._labels.pod_changed(change)
         self._look()
 
     def _quota_changed(self, change: ObjectChange) -> None:
@@ -170,7 +175,7 @@ class LeaderSession:
     def stop(self, timeout: float = 10.0) -> None:
         """Ends; the threads may live on for a moment after ``timeout`` seconds. May be called twice."""
         self._stop.set()
-        for worker in (self._locking, self.waiting):
+        for worker in (self._locking, self.waiting, self._labels):
             if worker is not None:
                 worker.stop(timeout)
         if self._thread.is_alive():
@@ -189,7 +194,7 @@ class LeaderSession:
         with self._filling():
             if not self._filled():
                 return
-        for worker in (self._locking, self.waiting):
+        for worker in (self._locking, self.waiting, self._labels):
             if worker is not None:
                 worker.start()
         self._spared("changes_not_reported", lambda: self._tell(began))

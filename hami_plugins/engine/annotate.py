@@ -73,7 +73,7 @@ def _lists_nothing(spec: VendorSpec, pod: Pod) -> bool:
 
 def labels_of(written: Mapping[str, str]) -> dict[str, str]:
     """The labels that go with the annotations: HAMi writes the node's name there as well."""
-    return {NODE_KEY: written[NODE_KEY]} if NODE_KEY in written else {}
+    return {NODE_KEY: node} if (node := written.get(NODE_KEY)) else {}
 
 
 def _hami(view: AllocationView) -> dict[str, str]:

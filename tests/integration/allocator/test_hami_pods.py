@@ -31,6 +31,7 @@ def test_a_pod_is_marked_given_to_hamis_scheduler_and_bound_with_its_slice(tmp_p
         assert bind(client, pod, "n1") == ""
         bound = place.server.get("pods", "p", "default")
         lock = notes_of(place.server.get("nodes", "n1"))[LOCK]
+        wait_for(lambda: place.server.get("pods", "p", "default")["metadata"].get("labels") == {NODE: "n1"})
     notes = notes_of(bound)
     assert (found, bound["spec"]["nodeName"]) == (["n1"], "n1")
     assert notes[TO_ALLOCATE] == notes[ALLOCATED] == "GPU-n1-1,NVIDIA,1000,0:;"
