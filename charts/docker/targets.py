@@ -26,7 +26,6 @@ class Target:
 AGENT: Final = Target("volcano-vgpu-agent", user="0:0")
 """Root: the kubelet's and the runtime's folders are root's."""
 
-ALLOCATOR: Final = Target("volcano-vgpu-allocator", user="65532:65532")
-NEURON: Final = Target("neuron-topology", user="65532:65532")
+ALLOCATOR: Final = Target("allocator", user="65532:65532")
 KOORDINATOR: Final = Target("koordinator-adapter", user="65532:65532")
-TARGETS: Final = (AGENT, ALLOCATOR, NEURON, KOORDINATOR)
+TARGETS: Final = (AGENT, ALLOCATOR, KOORDINATOR)

@@ -13,7 +13,7 @@ _PULLED: Final = {"imagePullSecrets": [{"name": "mirror"}]}
 SETS: Final[Mapping[str, Values]] = MappingProxyType(
     {
         "defaults": {},
-        "webhook": {
+        "overcommitted": {
             "agent": {
                 "settings": {
                     "deviceSplitCount": 4,
@@ -24,10 +24,8 @@ SETS: Final[Mapping[str, Values]] = MappingProxyType(
                 "hostPID": True,
                 "library": {"hostPath": "/opt/hami-core"},
             },
-            "allocator": {"mode": "webhook", "settings": {"schedulers": ["volcano", "batch"]}, "replicas": 1},
         },
-        "policy": {
-            "allocator": {"mode": "policy"},
+        "monitored": {
             "agent": {"library": {"image": "projecthami/hami:v2.10.0"}},
             "monitoring": {"serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}},
         },
@@ -37,13 +35,7 @@ SETS: Final[Mapping[str, Values]] = MappingProxyType(
                 "prometheusRule": {"enabled": True, "runbooks": "https://runbooks.example/volcano-vgpu"},
                 "dashboard": {"enabled": True},
             },
-            "allocator": {
-                "replicas": 2,
-                "podDisruptionBudget": {"enabled": True},
-                "certificate": {"source": "certManager"},
-            },
             "networkPolicy": {
-                "apiServers": ["10.0.0.0/28"],
                 "scrapers": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
             },
         },
@@ -51,10 +43,6 @@ SETS: Final[Mapping[str, Values]] = MappingProxyType(
             "global": {"imageRegistry": "mirror.example", **_PULLED},
             "fullnameOverride": "vgpu",
             "agent": {"image": {"digest": f"sha256:{'0' * 64}"}, "priorityClassName": ""},
-            "allocator": {
-                "certificate": {"source": "secret", "secretName": "ours", "caBundle": "Q0E="},
-                "webhooks": {"exempt": ["kube-system", "infra"], "markedOnly": True},
-            },
             "uninstall": {"clean": False},
         },
         "mig": {
@@ -75,31 +63,67 @@ SETS: Final[Mapping[str, Values]] = MappingProxyType(
             },
             "nodeConfig": {"nodeconfig": [{"name": "gpu-1", "operatingmode": "mig", "devicesplitcount": 2}]},
             "agent": {"settings": {"mode": "mig"}},
-            "allocator": {"mode": "none"},
         },
     }
 )
 """Values of ``volcano-vgpu``, by what they show."""
 
-NEURON_SETS: Final[Mapping[str, Values]] = MappingProxyType(
+ALLOCATOR_SETS: Final[Mapping[str, Values]] = MappingProxyType(
     {
         "defaults": {},
-        "everything": {
+        "webhook": {
+            "mode": "webhook",
+            "settings": {"volcano": {"schedulers": ["volcano", "batch"]}},
+            "certificate": {"source": "secret", "secretName": "ours", "caBundle": "Q0E="},
+            "webhooks": {"exempt": ["kube-system", "infra"], "markedOnly": True},
+        },
+        "policy": {"mode": "policy"},
+        "neuron": {
             "global": {"imageRegistry": "mirror.example", **_PULLED},
-            "settings": {"policy": "spread", "capacityBlockMargin": 600},
+            "vendors": ["AWSNeuron"],
+            "settings": {"neuron": {"capacityBlockMargin": 600}},
             "webhooks": {"jobs": True, "markedOnly": True},
             "certificate": {"source": "certManager", "issuer": {"name": "ours", "kind": "ClusterIssuer"}},
             "networkPolicy": {"apiServers": ["10.0.0.0/28"]},
             "monitoring": {
                 "serviceMonitor": {"enabled": True},
-                "prometheusRule": {"enabled": True, "runbooks": "https://runbooks.example/neuron-topology"},
+                "prometheusRule": {"enabled": True, "runbooks": "https://runbooks.example/allocator"},
                 "dashboard": {"enabled": True},
             },
-            "rbac": {"kubeSchedulerBinds": True},
+        },
+        "hami": {
+            "vendors": ["NVIDIA", "Ascend910B2", "AWSNeuron"],
+            "schedulerName": "cards",
+            "settings": {
+                "scheduler": {"nodeSchedulerPolicy": "spread"},
+                "devices": {"nvidia": {"resourceCountName": "example.com/gpu", "deviceSplitCount": 10}},
+            },
+            "kubeScheduler": {
+                "enabled": True,
+                "image": "registry.k8s.io/kube-scheduler:v1.34.4",
+                "profile": {
+                    "pluginConfig": [
+                        {"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}
+                    ]
+                },
+                "extraArgs": ["--v=2"],
+            },
+            "replicas": 2,
+            "podDisruptionBudget": {"enabled": True},
+            "monitoring": {"podMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}},
+        },
+        "everything": {
+            "vendors": ["Volcano-vGPU", "AWSNeuron", "NVIDIA", "MLU", "DCU", "Ascend310P"],
+            "settings": {
+                "volcano": {"deviceConfig": {"nvidia": {"resourceCountName": "example.com/vgpu"}}},
+                "scheduler": {"binds": False},
+            },
+            "webhooks": {"jobs": True},
+            "fullnameOverride": "cards",
         },
     }
 )
-"""Values of ``neuron-topology``."""
+"""Values of ``allocator``."""
 
 
 KOORDINATOR_SETS: Final[Mapping[str, Values]] = MappingProxyType(
@@ -137,9 +161,11 @@ class Case(NamedTuple):
 
 CASES: Final = (
     *(Case("volcano-vgpu", name, values) for name, values in SETS.items()),
-    *(Case("neuron-topology", name, values) for name, values in NEURON_SETS.items()),
+    *(Case("allocator", name, values) for name, values in ALLOCATOR_SETS.items()),
     *(Case("koordinator-adapter", name, values) for name, values in KOORDINATOR_SETS.items()),
 )
+
+_CHIP: Final = {"commonWord": "Ascend910B", "memoryAllocatable": 1, "memoryCapacity": 1}
 
 REFUSED: Final[tuple[tuple[Values, str], ...]] = (
     ({"agent": {"settings": {"deviceSplitCont": 3}}}, "additional properties 'deviceSplitCont' not allowed"),
@@ -152,9 +178,14 @@ REFUSED: Final[tuple[tuple[Values, str], ...]] = (
     ({"agent": {"settings": {"hookPath": "usr/local"}}}, "'/agent/settings/hookPath': 'usr/local' does not match"),
     ({"agent": {"settings": {"listen": {"port": 1}}}}, "additional properties 'listen' not allowed"),
     ({"agents": {}}, "additional properties 'agents' not allowed"),
-    ({"allocator": {"mode": "best"}}, "value must be one of 'extender', 'webhook', 'policy', 'none'"),
-    ({"allocator": {"settings": {"reservation": 20}}}, "'/allocator/settings/reservation': exclusiveMinimum"),
-    ({"allocator": {"replicas": 0}}, "'/allocator/replicas': minimum"),
+    (
+        {"allocator": {"mode": "extender"}},
+        "allocator.mode: there is no such value here; the server is the chart allocator",
+    ),
+    (
+        {"verify": {"url": "http://a"}},
+        "verify.url: there is no such value here; helm test asks the server in the chart",
+    ),
     ({"imagePullSecrets": ["mine"]}, "'/imagePullSecrets/0': got string, want object"),
     (
         {"devicePlugin": {"deviceSplitCount": 5}},
@@ -171,19 +202,14 @@ REFUSED: Final[tuple[tuple[Values, str], ...]] = (
     ({"fullnameOverride": "1a"}, "fullnameOverride: objects would be called 1a-..., and Services begin with a letter"),
     ({"serviceAccounts": {"agent": {"name": "a b"}}}, "'/serviceAccounts/agent/name': 'a b' does not match pattern"),
     (
-        {"networkPolicy": {"apiServers": ["10.0.0.1"]}},
-        "'/networkPolicy/apiServers/0': '10.0.0.1' does not match pattern",
-    ),
-    (
         {"monitoring": {"prometheusRule": {"runbooks": "our wiki"}}},
         "'/monitoring/prometheusRule/runbooks': 'our wiki' does not match pattern",
     ),
     ({"devicePlugin": {"imageRepository": "a"}}, "devicePlugin.imageRepository: there is no such value here"),
     (
         {"scheduler": {"kubeScheduler": {}}},
-        "scheduler.kubeScheduler: there is no such value here; there is no scheduler",
+        "scheduler.kubeScheduler: there is no such value here; this chart is the agent of nodes",
     ),
-    ({"scheduler": {"replicas": 2}}, "scheduler.replicas: the value is called allocator.replicas here"),
     ({"devices": {"nvidia": {"enabled": True}}}, "devices.nvidia.enabled: the value is called agent.enabled here"),
     ({"devices": {"ascend": {"enabled": False}}}, "devices.ascend: there is no such value here; this chart is about"),
     ({"global": {"gpuHookPath": "/opt"}}, "global.gpuHookPath: HAMi-core's folder on nodes is agent.settings.hookPath"),
@@ -208,14 +234,65 @@ REFUSED: Final[tuple[tuple[Values, str], ...]] = (
         "operatingmode': value must be one of '', 'hami-core', 'mps', 'mig'",
     ),
     ({"nodeConfig": {"nodeconfig": [{"nam": "a"}]}}, "'/nodeConfig/nodeconfig/0': missing property 'name'"),
-    ({"allocator": {"certificate": {"source": "secret"}}}, "needs allocator.certificate.secretName"),
     (
         {"agent": {"library": {"image": "a:1", "hostPath": "/b"}}},
         "agent.library: image and hostPath are two ways",
     ),
-    ({"agent": {"enabled": False}, "allocator": {"mode": "none"}}, "nothing would be installed"),
+    ({"agent": {"enabled": False}}, "nothing would be installed"),
 )
-"""Values that are wrong, and what Helm says of them."""
+"""Values of ``volcano-vgpu`` that are wrong, and what Helm says of them."""
+
+_SCHEDULER: Final = {"vendors": ["NVIDIA"], "kubeScheduler": {"enabled": True, "image": "a/b:1"}}
+
+REFUSED_BY_THE_ALLOCATOR: Final[tuple[tuple[Values, str], ...]] = (
+    ({"mode": "best"}, "value must be one of 'extender', 'webhook', 'policy'"),
+    ({"settings": {"reservation": 20}}, "'/settings/reservation': exclusiveMinimum"),
+    ({"settings": {"volcano": {"mode": "webhook"}}}, "additional properties 'mode' not allowed"),
+    ({"settings": {"scheduler": {"name": "a"}}}, "additional properties 'name' not allowed"),
+    ({"replicas": 0}, "'/replicas': minimum"),
+    ({"vendors": []}, "'/vendors': minItems"),
+    ({"vendors": ["GPU"]}, "vendors: GPU: unknown vendor; the vendors are NVIDIA, MLU, DCU"),
+    (
+        {"vendors": ["Ascend310P"], "settings": {"devices": {"vnpus": {"configs": [_CHIP]}}}},
+        "vendors: Ascend310P: settings.devices.vnpus.configs has no commonWord Ascend310P",
+    ),
+    (
+        {"networkPolicy": {"apiServers": ["10.0.0.1"]}},
+        "'/networkPolicy/apiServers/0': '10.0.0.1' does not match pattern",
+    ),
+    ({"certificate": {"source": "secret"}}, "needs certificate.secretName"),
+    ({"webhooks": {"jobs": True}}, "webhooks.jobs: it patches Volcano Jobs for Neuron devices; add AWSNeuron"),
+    ({"mode": "policy", "vendors": ["NVIDIA"]}, "mode: policy corrects the Bindings of Volcano's vGPUs alone"),
+    (
+        {"vendors": ["NVIDIA"], "kubeScheduler": {"enabled": True}},
+        "kubeScheduler.image: name the image of kube-scheduler, of the cluster's own Kubernetes release",
+    ),
+    (
+        {**_SCHEDULER, "vendors": ["Volcano-vGPU"]},
+        "kubeScheduler.enabled: pods of kube-scheduler get no devices of Volcano-vGPU",
+    ),
+    ({**_SCHEDULER, "schedulerName": "default-scheduler"}, "schedulerName: default-scheduler is the cluster's own"),
+    (
+        {**_SCHEDULER, "mode": "policy", "vendors": ["NVIDIA", "Volcano-vGPU"]},
+        "kubeScheduler.enabled: it asks the server, and mode policy has none",
+    ),
+    ({"scheduler": {"replicas": 2}}, "scheduler.replicas: the value is called replicas here"),
+    (
+        {"scheduler": {"kubeScheduler": {"imageTag": "v1.27.4"}}},
+        "scheduler.kubeScheduler.imageTag: the value is called kubeScheduler.image here",
+    ),
+    ({"scheduler": {"service": {}}}, "scheduler.service: there is no such value here"),
+    ({"devices": {"ascend": {"enabled": True}}}, "devices.ascend.enabled: the value is called vendors here"),
+    (
+        {"devicePlugin": {"hostPID": True}},
+        "devicePlugin.hostPID: there is no such value here; this chart is the server",
+    ),
+    (
+        {"mluResourceName": "a/b"},
+        "mluResourceName: the value is called settings.devices.cambricon.resourceCountName here",
+    ),
+)
+"""The same of ``allocator``."""
 
 REFUSED_BY_THE_UMBRELLA: Final[tuple[tuple[Values, str], ...]] = (
     ({"volcano_vgpu": {}}, "additional properties 'volcano_vgpu' not allowed"),
@@ -233,9 +310,31 @@ REFUSED_BY_THE_UMBRELLA: Final[tuple[tuple[Values, str], ...]] = (
     ),
     (
         {"devices": {"awsneuron": {"enabled": True}}},
-        "devices.awsneuron.enabled: the value is called neuron-topology.enabled here",
+        "devices.awsneuron.enabled: the value is called allocator.vendors here",
     ),
-    ({"devices": {"ascend": {"enabled": True}}}, "devices.ascend: there is no such value here; products are chosen by"),
+    (
+        {"devices": {"nvidia": {"gpuCorePolicy": "force"}}},
+        "devices.nvidia.gpuCorePolicy: the value is called volcano-vgpu.agent.settings.container.corePolicy here",
+    ),
+    ({"devices": {"ascend": {"image": "a"}}}, "devices.ascend: there is no such value here; the vendors whose devices"),
+    (
+        {"scheduler": {"defaultMem": 5000}},
+        "scheduler.defaultMem: the value is called allocator.settings.devices.nvidia.defaultMemory here",
+    ),
+    (
+        {"scheduler": {"kubeScheduler": {"imageTag": "v1.27.4"}}},
+        "scheduler.kubeScheduler.imageTag: the value is called allocator.kubeScheduler.image here",
+    ),
     ({"scheduler": {"kubeScheduler": {}}}, "scheduler.kubeScheduler: there is no such value here"),
+    ({"schedulerName": "a"}, "schedulerName: the value is called allocator.schedulerName here"),
+    (
+        {"resourceName": "a/b"},
+        "resourceName: the value is called allocator.settings.devices.nvidia.resourceCountName (HAMi's NVIDIA) or",
+    ),
+    ({"neuron-topology": {"enabled": True}}, "neuron-topology.enabled: there is no such value here; the server is the"),
+    (
+        {"volcano-vgpu": {"allocator": {"mode": "webhook"}}},
+        "allocator.mode: there is no such value here; the server is the chart allocator",
+    ),
 )
 """The same of the umbrella."""

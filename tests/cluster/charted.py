@@ -1,4 +1,4 @@
-"""A release of ``volcano-vgpu`` on the real node: its pods are containers of our image, with the chart's rights."""
+"""A release of agent and allocator on the real node: its pods are containers of our image, with the chart's rights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.cluster.allocator import command
 from tests.cluster.api import Object
 from tests.cluster.building import KOORDINATOR
 from tests.cluster.containerd import SOCKET, snapshotter
-from tests.cluster.helm import Helm
+from tests.cluster.helm import UMBRELLA, Helm
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.node import Node
 from tests.cluster.ports import free_port
@@ -76,25 +76,23 @@ class Charted:
             "startJitter": 0,
             "log": {"level": "debug", "form": "json"},
         }
-        return {
-            "agent": {
-                **common,
-                "settings": settings,
-                "port": self.agent_port,
-                "library": {"hostPath": FILES},
-                "nodeSelector": {"kubernetes.io/os": "linux"},
-                "extraVolumes": [{"name": "cards", "hostPath": {"path": FILES}}],
-                "extraVolumeMounts": [{"name": "cards", "mountPath": "/cards", "readOnly": True}],
-                **agent,
-            },
-            "allocator": {**common, "mode": self.mode, **self._server({"reservation": 61, "shutdownDelay": 0})},
-            "verify": {"url": f"http://127.0.0.1:{self.plain_port}"},
+        of_agent = {
+            **common,
+            "settings": settings,
+            "port": self.agent_port,
+            "library": {"hostPath": FILES},
+            "nodeSelector": {"kubernetes.io/os": "linux"},
+            "extraVolumes": [{"name": "cards", "hostPath": {"path": FILES}}],
+            "extraVolumeMounts": [{"name": "cards", "mountPath": "/cards", "readOnly": True}],
+            **agent,
         }
+        return {"volcano-vgpu": {"agent": of_agent}, "allocator": self.allocator(mode=self.mode)}
 
-    def neuron(self) -> Mapping[str, Any]:
-        """The same for ``neuron-topology``."""
+    def allocator(self, **values: Any) -> Mapping[str, Any]:
+        """The same for ``allocator`` alone."""
         url = {"verify": {"url": f"http://127.0.0.1:{self.plain_port}"}}
-        return {"enabled": True, **self._on_this_node(), **self._server({"shutdownDelay": 0}), **url}
+        settings = {"reservation": 61, "shutdownDelay": 0}
+        return {"enabled": True, **self._on_this_node(), **self._server(settings), **url, **values}
 
     def koordinator(self) -> Mapping[str, Any]:
         """The same for ``koordinator-adapter``, with its part on nodes."""
@@ -134,7 +132,7 @@ class Charted:
 
     def install(self) -> None:
         """Installs it, and waits until all its pods are ready."""
-        self.helm.change("install", "one", self.namespace, values=self.values())
+        self.helm.change("install", "one", self.namespace, values=self.values(), chart=UMBRELLA)
         self.wait_ready()
 
     def seconds_to_ready(self, component: str, release: str = "one", namespace: str = "") -> float:
@@ -194,7 +192,7 @@ class Charted:
 
     def scheduler_conf(self) -> str:
         """Volcano's configuration for the mode, with the extender where this cluster has it."""
-        printed = yaml.safe_load(command("conf", "--mode", self.mode, "-o", "yaml"))
+        printed = yaml.safe_load(command("conf", "--mode", self.mode, "-o", "yaml", product="allocator"))
         for tier in printed["tiers"]:
             for plugin in tier["plugins"]:
                 if plugin["name"] == "extender":

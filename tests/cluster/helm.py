@@ -19,14 +19,14 @@ from tests.cluster.waiting import wait_until
 UMBRELLA: Final = Path("charts/hami-plugins").absolute()
 CHARTS: Final = UMBRELLA / "charts"
 VOLCANO_VGPU: Final = CHARTS / "volcano-vgpu"
-NEURON: Final = CHARTS / "neuron-topology"
+ALLOCATOR: Final = CHARTS / "allocator"
 KOORDINATOR: Final = CHARTS / "koordinator-adapter"
 _REGISTRY: Final = {"global": {"imageRegistry": "registry.example"}}
 _WITH_CARDS: Final = {"agent": {"nodeSelector": {"gpu": "on"}}}
 NEEDED: Final[Mapping[Path, Mapping[str, Any]]] = {
     UMBRELLA: {**_REGISTRY, "volcano-vgpu": _WITH_CARDS},
     VOLCANO_VGPU: {**_REGISTRY, **_WITH_CARDS},
-    NEURON: _REGISTRY,
+    ALLOCATOR: _REGISTRY,
     KOORDINATOR: _REGISTRY,
 }
 """What a chart cannot know, and asks for: where its images are, and which nodes have cards."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.cluster.helm import KOORDINATOR, NEURON, VOLCANO_VGPU
+from tests.cluster.helm import ALLOCATOR, KOORDINATOR, VOLCANO_VGPU
 
 SCRAPES: Final = Path("tests/golden/charts").absolute()
 MINUTES: Final = 120
@@ -99,7 +99,6 @@ class Monitored:
 
 
 _AGENT: Final = 'instance="n1",namespace="NAMESPACE",pod="RELEASE-agent-x"'
-_ALLOCATOR: Final = 'instance="g1",namespace="NAMESPACE",pod="RELEASE-allocator-x"'
 _SERVER: Final = 'instance="s1",namespace="NAMESPACE",pod="RELEASE-x-y"'
 _PART: Final = 'instance="n1",namespace="NAMESPACE",pod="RELEASE-node-x"'
 
@@ -107,7 +106,7 @@ MONITORED: Final[Mapping[str, Monitored]] = {
     "volcano-vgpu": Monitored(
         chart=VOLCANO_VGPU,
         prefix="volcano_vgpu",
-        scrapes={"agent": "RELEASE-agent-x", "allocator": "RELEASE-allocator-x"},
+        scrapes={"agent": "RELEASE-agent-x"},
         fires={
             "VolcanoVgpuAgentAway": {f"up{{{_AGENT}}}": "0x120"},
             "VolcanoVgpuAgentNotRegistered": {f"volcano_vgpu_registered{{{_AGENT}}}": "0x120"},
@@ -116,13 +115,6 @@ MONITORED: Final[Mapping[str, Monitored]] = {
             "VolcanoVgpuMemoryStranded": {
                 f'volcano_vgpu_card_memory_stranded_bytes{{{_AGENT},uuid="GPU-1"}}': "60x120",
                 f'volcano_vgpu_card_memory_bytes{{{_AGENT},uuid="GPU-1"}}': "100x120",
-            },
-            "VolcanoVgpuAllocatorAway": {f"volcano_vgpu_allocator_active{{{_ALLOCATOR}}}": "0x120"},
-            "VolcanoVgpuAllocationsWrong": {
-                f'volcano_vgpu_allocator_findings{{{_ALLOCATOR},finding="twice"}}': "1x120"
-            },
-            "VolcanoVgpuAllocatorCertificateEnds": {
-                f"volcano_vgpu_allocator_tls_certificate_expiry_timestamp_seconds{{{_ALLOCATOR}}}": "86400x120"
             },
         },
         # The recorded node's cards are no cards, and nothing was refused.
@@ -156,24 +148,27 @@ MONITORED: Final[Mapping[str, Monitored]] = {
             },
         },
     ),
-    "neuron-topology": Monitored(
-        chart=NEURON,
-        prefix="neuron_",
-        scrapes={"neuron-allocator": "RELEASE-allocator-x"},
+    "allocator": Monitored(
+        chart=ALLOCATOR,
+        prefix="(?:hami_allocator|neuron)_",
+        scrapes={"allocator": "RELEASE-x-y"},
         fires={
-            "NeuronAllocatorAway": {f"neuron_allocator_active{{{_ALLOCATOR}}}": "0x120"},
-            "NeuronAllocationsWrong": {f'neuron_allocator_findings{{{_ALLOCATOR},finding="no-cards"}}': "1x120"},
-            "NeuronAllocatorUnseenBindings": {
-                f'neuron_allocator_answers_total{{{_ALLOCATOR},kind="binding",outcome="unknown"}}': "0+1x120"
+            "HamiAllocatorAway": {f"hami_allocator_active{{{_SERVER}}}": "0x120"},
+            "HamiAllocationsWrong": {f'hami_allocator_findings{{{_SERVER},finding="no-cards"}}': "1x120"},
+            "HamiAllocatorUnseenBindings": {
+                f'hami_allocator_answers_total{{{_SERVER},kind="binding",outcome="unknown"}}': "0+1x120"
             },
-            "NeuronAllocatorCertificateEnds": {
-                f"neuron_allocator_tls_certificate_expiry_timestamp_seconds{{{_ALLOCATOR}}}": "86400x120"
+            "HamiAllocatorCertificateEnds": {
+                f"hami_allocator_tls_certificate_expiry_timestamp_seconds{{{_SERVER}}}": "86400x120"
             },
-            "NeuronDevicesHeldBroken": {f"neuron_devices_held_broken{{{_ALLOCATOR}}}": "1x120"},
-            "NeuronGangIncomplete": {f'neuron_allocator_gangs{{{_ALLOCATOR},state="partial"}}': "1x120"},
+            "HamiDevicePluginUnanswered": {
+                f'hami_allocator_node_lock_releases_total{{{_SERVER},reason="plugin-unanswered"}}': "0+1x120"
+            },
+            "NeuronDevicesHeldBroken": {f"neuron_devices_held_broken{{{_SERVER}}}": "1x120"},
+            "NeuronGangIncomplete": {f'hami_allocator_gangs{{{_SERVER},state="partial"}}': "1x120"},
             "NeuronSetsFragmented": {
-                f'neuron_nodes_fragmented{{{_ALLOCATOR},devices="8"}}': "6x120",
-                f'neuron_nodes_fitting{{{_ALLOCATOR},devices="8"}}': "4x120",
+                f'neuron_nodes_fragmented{{{_SERVER},devices="8"}}': "6x120",
+                f'neuron_nodes_fitting{{{_SERVER},devices="8"}}': "4x120",
             },
         },
     ),

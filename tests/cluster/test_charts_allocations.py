@@ -12,10 +12,10 @@ from tests.cluster.helm import UMBRELLA, Helm, objects
 from tests.cluster.kubernetes import ControlPlane
 
 LISTED = 'o\'brien "the\\\\ops" <admin>'
-CHARTS = ("volcano-vgpu", "neuron-topology", "koordinator-adapter")
+CHARTS = ("volcano-vgpu", "allocator", "koordinator-adapter")
 KEYS = {
     "volcano-vgpu": "volcano.sh/vgpu-ids-new",
-    "neuron-topology": "AWS_NEURON_IDS",
+    "allocator": "AWS_NEURON_IDS",
     "koordinator-adapter": "scheduling.koordinator.sh/device-allocated",
 }
 WRITERS = {
@@ -24,7 +24,11 @@ WRITERS = {
         "kube-system:volcano-device-plugin",
         "here:one-volcano-vgpu-agent",
     ),
-    "neuron-topology": ("kube-system:neuron-device-plugin", "kube-system:my-scheduler"),
+    "allocator": (
+        "kube-system:neuron-device-plugin",
+        "kube-system:hami-device-plugin",
+        "here:one-allocator",
+    ),
     "koordinator-adapter": ("koordinator-system:koord-scheduler", "koordinator-system:koordlet"),
 }
 
@@ -37,7 +41,10 @@ def site(
 ) -> Iterator[Site]:
     """All three products of the umbrella, each with one account of the operator's own."""
     helm = Helm(programs["helm3"], tmp_path_factory.mktemp("helm"))
-    values = {chart: {"enabled": True, "allocationPolicy": {"users": [LISTED]}} for chart in CHARTS}
+    values: dict[str, dict[str, object]] = {
+        chart: {"enabled": True, "allocationPolicy": {"users": [LISTED]}} for chart in CHARTS
+    }
+    values["allocator"]["vendors"] = ["AWSNeuron", "NVIDIA"]
     found = objects(helm.template(UMBRELLA, values))
     policies = [each for each in found if each["kind"] in PLURALS and each["metadata"]["name"].endswith("-allocations")]
     assert len({(each["kind"], each["metadata"]["name"]) for each in policies}) == 6

@@ -18,13 +18,14 @@ import pytest
 
 from hami_plugins.kube.client import connect
 from hami_plugins.web.bootstrap import WebhookConfiguration, put_trust
-from tests.cluster import agents, allocator, koordinator_adapter, neuron, pki
+from tests.cluster import agents, koordinator_adapter, pki
 from tests.cluster.api import Api, ApiError, Object
 from tests.cluster.chart_values import CASES, Case, Values
 from tests.cluster.helm import (
+    ALLOCATOR,
     CHARTS,
     KOORDINATOR,
-    NEURON,
+    UMBRELLA,
     VERSIONS,
     VOLCANO_VGPU,
     Helm,
@@ -39,12 +40,19 @@ from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.openapi import schemas_of
 from tests.cluster.pki import Pki
 from tests.cluster.waiting import wait_until
-from volcano_vgpu.core.allocator.names import MARKER_KEY
 
 NOWHERE = {"nodeSelector": {"test/nowhere": "true"}}
 PULLED = {"global": {"imageRegistry": "registry.example"}}
-STILL: Values = {**PULLED, "agent": NOWHERE, "allocator": NOWHERE, "uninstall": {"clean": False}}
-"""Installed, and not run: no node is chosen."""
+AGENT: Values = {"agent": NOWHERE, "uninstall": {"clean": False}}
+SCHEDULER: Values = {**NOWHERE, "enabled": True, "image": "registry.example/kube-scheduler:v1.34.4"}
+
+
+def still(**allocator: Any) -> Values:
+    """Agent and allocator, installed and not run: no node is chosen."""
+    return {**PULLED, "volcano-vgpu": AGENT, "allocator": {**NOWHERE, **allocator}}
+
+
+MARKER_KEY = "hami-plugins.io/allocator"
 
 every_set = pytest.mark.parametrize("case", CASES, ids=str)
 
@@ -71,9 +79,11 @@ def place(control_plane: ControlPlane) -> Iterator[str]:
 
 def test_what_is_installed_is_gone_when_it_is_uninstalled(helm: Helm, control_plane: ControlPlane, place: str) -> None:
     before = everything(control_plane.api)
-    helm.change("install", "one", place, values=STILL)
-    helm.change("upgrade", "one", place, values={**STILL, "allocator": {**NOWHERE, "mode": "webhook"}})
+    helm.change("install", "one", place, values=still(), chart=UMBRELLA)
+    every = still(mode="webhook", vendors=["Volcano-vGPU", "NVIDIA", "AWSNeuron"], kubeScheduler=SCHEDULER)
+    helm.change("upgrade", "one", place, values=every, chart=UMBRELLA)
     helm.run("rollback", "one", "1", "--namespace", place, "--no-hooks")
+    helm.change("upgrade", "one", place, values=every, chart=UMBRELLA)
     made = everything(control_plane.api) - before
     kinds = {each.partition(" ")[0].rpartition("/")[2] for each in made}
     assert {"daemonsets", "deployments", "mutatingwebhookconfigurations", "validatingadmissionpolicies"} <= kinds
@@ -81,7 +91,7 @@ def test_what_is_installed_is_gone_when_it_is_uninstalled(helm: Helm, control_pl
     wait_as_before(control_plane.api, before)
 
 
-@pytest.mark.parametrize("chart", [NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+@pytest.mark.parametrize("chart", [ALLOCATOR, KOORDINATOR], ids=lambda chart: chart.name)
 def test_a_server_is_gone_when_it_is_uninstalled(
     helm: Helm, control_plane: ControlPlane, place: str, chart: Path
 ) -> None:
@@ -105,7 +115,9 @@ def test_two_releases_live_side_by_side(helm: Helm, control_plane: ControlPlane,
     control_plane.create_namespace(other)
     try:
         for namespace in (place, other):
-            helm.change("install", "same", namespace, values=STILL)
+            helm.change(
+                "install", "same", namespace, values=still(vendors=["NVIDIA"], kubeScheduler=SCHEDULER), chart=UMBRELLA
+            )
         both = everything(control_plane.api)
         helm.run("uninstall", "same", "--namespace", place, "--wait")
         assert {each for each in both if f"{other}/" in each or f"{other}." in each} <= everything(control_plane.api)
@@ -122,9 +134,9 @@ def test_a_policy_that_the_cluster_cannot_carry_is_refused_and_leaves_nothing(
     helm: Helm, control_plane: ControlPlane, place: str
 ) -> None:
     before = everything(control_plane.api)
-    values = {**STILL, "allocator": {"mode": "policy", "policyVersion": "v1alpha1"}}
+    values = still(mode="policy", policyVersion="v1alpha1")
     with pytest.raises(HelmError, match='no matches for kind "MutatingAdmissionPolicy"'):
-        helm.change("install", "one", place, values=values)
+        helm.change("install", "one", place, values=values, chart=UMBRELLA)
     wait_as_before(control_plane.api, before)
 
 
@@ -132,8 +144,9 @@ def test_a_product_whose_definitions_are_missing_is_refused_and_leaves_nothing(
     helm: Helm, control_plane: ControlPlane, place: str
 ) -> None:
     before = everything(control_plane.api)
+    values = still(monitoring={"podMonitor": {"enabled": True}})
     with pytest.raises(HelmError, match='no matches for kind "PodMonitor"'):
-        helm.change("install", "one", place, values={**STILL, "monitoring": {"podMonitor": {"enabled": True}}})
+        helm.change("install", "one", place, values=values, chart=UMBRELLA)
     wait_as_before(control_plane.api, before)
 
 
@@ -141,8 +154,8 @@ def test_what_the_webhooks_trust_outlives_upgrade_and_rollback(
     helm: Helm, control_plane: ControlPlane, place: str
 ) -> None:
     """A Job writes it into an object that Helm writes, too."""
-    helm.change("install", "one", place, values=STILL)
-    name = f"{place}.one-volcano-vgpu-allocator"
+    helm.change("install", "one", place, values=still(), chart=UMBRELLA)
+    name = f"{place}.one-allocator"
     client = connect(kubeconfig=str(control_plane.admin_kubeconfig), component="trust")
     authority = control_plane.pki.ca.read_bytes()
     assert put_trust(client, WebhookConfiguration("mutating", name), authority)
@@ -154,7 +167,7 @@ def test_what_the_webhooks_trust_outlives_upgrade_and_rollback(
 
     held = trusted()
     assert "" not in held
-    helm.change("upgrade", "one", place, values={**STILL, "allocator": {**NOWHERE, "webhooks": {"exempt": ["infra"]}}})
+    helm.change("upgrade", "one", place, values=still(webhooks={"exempt": ["infra"]}), chart=UMBRELLA)
     assert trusted() == held
     helm.run("rollback", "one", "1", "--namespace", place, "--no-hooks")
     assert trusted() == held
@@ -167,8 +180,7 @@ def test_an_upgrade_of_two_replicas_ends_although_only_one_is_ever_ready(
 ) -> None:
     """The real controller must not wait for a replica that is ready only when the old one has gone."""
     api = control_plane.api
-    server = {**NOWHERE, "replicas": 2}
-    helm.change("install", "one", place, values={**STILL, "allocator": server})
+    helm.change("install", "one", place, values=still(replicas=2), chart=UMBRELLA)
     collection = f"/api/v1/namespaces/{place}/pods"
     labels = "app.kubernetes.io/component=allocator"
 
@@ -179,10 +191,10 @@ def test_an_upgrade_of_two_replicas_ends_although_only_one_is_ever_ready(
     leader, _standby = wait_until(both, "both pods are made")
     ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
     api.merge_patch(f"{collection}/{leader['metadata']['name']}/status", ready)
-    deployment = f"/apis/apps/v1/namespaces/{place}/deployments/one-volcano-vgpu-allocator"
+    deployment = f"/apis/apps/v1/namespaces/{place}/deployments/one-allocator"
     wait_until(lambda: api.get(deployment)["status"].get("readyReplicas") == 1, "one is ready")
-    changed = {**server, "settings": {"hold": 20}}
-    helm.change("upgrade", "one", place, values={**STILL, "allocator": changed})
+    changed = still(replicas=2, settings={"hold": 20})
+    helm.change("upgrade", "one", place, values=changed, chart=UMBRELLA)
 
     def ended() -> bool:
         found = api.get(deployment)
@@ -197,7 +209,7 @@ def test_an_upgrade_of_two_replicas_ends_although_only_one_is_ever_ready(
 PARTS_ON_NODES = ("-agent", "-node")
 
 
-@pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+@pytest.mark.parametrize("chart", [VOLCANO_VGPU, ALLOCATOR, KOORDINATOR], ids=lambda chart: chart.name)
 def test_a_namespace_that_enforces_restricted_takes_all_pods_but_those_of_the_parts_on_nodes(
     helm: Helm, control_plane: ControlPlane, place: str, chart: Path
 ) -> None:
@@ -205,12 +217,16 @@ def test_a_namespace_that_enforces_restricted_takes_all_pods_but_those_of_the_pa
     api = control_plane.api
     enforced = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
     api.merge_patch(f"/api/v1/namespaces/{place}", enforced)
-    own = {"agent": {"enabled": False}, "allocator": NOWHERE} if chart == VOLCANO_VGPU else NOWHERE
-    helm.change("install", "one", place, values={**PULLED, **own}, chart=chart)
     collection = f"/api/v1/namespaces/{place}/pods"
-    wait_until(lambda: api.items(collection), "a pod of the server is made")
-    helm.run("uninstall", "one", "--namespace", place, "--wait", "--no-hooks")
-    with_nodes: Values = {} if chart == VOLCANO_VGPU else {"node": {"enabled": True}} if chart == KOORDINATOR else {}
+    if chart != VOLCANO_VGPU:
+        helm.change("install", "one", place, values={**PULLED, **NOWHERE}, chart=chart)
+        wait_until(lambda: api.items(collection), "a pod of the server is made")
+        helm.run("uninstall", "one", "--namespace", place, "--wait", "--no-hooks")
+    own: Mapping[Path, Values] = {
+        KOORDINATOR: {"node": {"enabled": True}},
+        ALLOCATOR: {"vendors": ["NVIDIA"], "kubeScheduler": SCHEDULER},
+    }
+    with_nodes = own.get(chart, {})
     taken = {}
     for name, spec in pod_specs(objects(helm.template(chart, with_nodes, namespace=place))):
         account = {"metadata": {"name": spec.get("serviceAccountName", "default")}}
@@ -221,7 +237,7 @@ def test_a_namespace_that_enforces_restricted_takes_all_pods_but_those_of_the_pa
             taken[name] = ""
         except ApiError as error:
             taken[name] = str(error)
-    assert any("uninstall" in name for name in taken) is (chart != NEURON)
+    assert any("uninstall" in name for name in taken) is (chart != ALLOCATOR)
     for name, refused_as in taken.items():
         assert ("violates PodSecurity" in refused_as) is name.endswith(PARTS_ON_NODES), refused_as
         assert name.endswith(PARTS_ON_NODES) or not refused_as, refused_as
@@ -276,9 +292,9 @@ def test_webhooks_that_nobody_can_answer_hold_back_marked_pods_alone(
     api.create("/api/v1/nodes", {"metadata": {"name": node}})
     with answering_with(made) as port:
         where = {"webhooks": {"url": f"https://127.0.0.1:{port}"}} if behind.served else {}
-        helm.change("install", "one", place, values={**STILL, "allocator": {**NOWHERE, **where}})
+        helm.change("install", "one", place, values=still(**where), chart=UMBRELLA)
         client = connect(kubeconfig=str(control_plane.admin_kubeconfig), component="trust")
-        assert put_trust(client, WebhookConfiguration("mutating", f"{place}.one-volcano-vgpu-allocator"), trusted)
+        assert put_trust(client, WebhookConfiguration("mutating", f"{place}.one-allocator"), trusted)
         client.close()
         try:
             bind(control_plane, users, "plain", node, {})
@@ -308,7 +324,7 @@ def refused_with(attempt: Callable[[], None], said: str) -> None:
     """The attempt is refused, and the refusal says so."""
     with pytest.raises(ApiError) as caught:
         attempt()
-    assert "marked.volcano-vgpu.hami-plugins.io" in str(caught.value)
+    assert "marked.allocator.hami-plugins.io" in str(caught.value)
     assert said in str(caught.value)
 
 
@@ -362,7 +378,7 @@ class Rights:
 
     def client(self, component: str) -> Api:
         """Whoever runs as that part of the release, with a token as the kubelet of ``here`` asks for."""
-        account = f"one-volcano-vgpu-{component}"
+        account = {"agent": "one-volcano-vgpu-agent"}.get(component, f"one-{component}")
         body = {
             "metadata": {"name": f"{component}-{secrets.token_hex(3)}"},
             "spec": {"nodeName": self.here, "serviceAccountName": account, "containers": [{"name": "a", "image": "a"}]},
@@ -386,7 +402,7 @@ def rights(
     place = f"rights-{secrets.token_hex(3)}"
     control_plane.create_namespace(place)
     found = Rights(control_plane, place)
-    helm.change("install", "one", place, values={**STILL, "allocator": {**NOWHERE, "mode": request.param}})
+    helm.change("install", "one", place, values=still(mode=request.param), chart=UMBRELLA)
     for node in (found.here, found.there):
         control_plane.api.create("/api/v1/nodes", {"metadata": {"name": node, "annotations": {"other": "stays"}}})
     agent = found.client("agent")
@@ -556,6 +572,17 @@ def rights_in(rules: Iterable[Mapping[str, Any]]) -> set[tuple[str, str, str]]:
     }
 
 
+SERVER_RULES = (
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch", "patch"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch"]},
+    {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
+    {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]},
+    {"apiGroups": ["scheduling.volcano.sh"], "resources": ["podgroups"], "verbs": ["get", "list", "watch"]},
+    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "update"]},
+    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "patch"]},
+)
+"""What the allocator needs for Volcano's vGPUs and Neuron devices, in both modes and for both schedulers."""
+
 MADE_BY_HELM = {("coordination.k8s.io", "leases"), ("", "secrets")}
 """What a server finds in its release, and otherwise makes itself."""
 
@@ -576,8 +603,7 @@ class Process(NamedTuple):
     "process",
     [
         Process(VOLCANO_VGPU, {}, "-agent", agents.RULES),
-        Process(VOLCANO_VGPU, {"allocator": {"mode": "webhook"}}, "-allocator", allocator.RULES),
-        Process(NEURON, {"rbac": {"kubeSchedulerBinds": True}}, "-allocator", neuron.NEURON_RULES),
+        Process(ALLOCATOR, {"mode": "webhook", "vendors": ["Volcano-vGPU", "AWSNeuron"]}, "-allocator", SERVER_RULES),
         Process(KOORDINATOR, {}, "-adapter", koordinator_adapter.RULES),
         Process(
             KOORDINATOR,

@@ -138,7 +138,7 @@ def test_a_pod_that_volcano_schedules_is_served_and_keeps_its_slice_over_upgrade
     for verb in ("upgrade", "rollback"):
         if verb == "upgrade":
             changed = charted.values(podAnnotations={"test/upgraded": "yes"})
-            charted.helm.change("upgrade", "one", charted.namespace, values=changed)
+            charted.helm.change("upgrade", "one", charted.namespace, values=changed, chart=UMBRELLA)
         else:
             charted.helm.run("rollback", "one", "1", "--namespace", charted.namespace)
         wait_until(
@@ -182,16 +182,17 @@ class Lack(NamedTuple):
     [
         Lack("agent", "resources: [nodes/status], verbs: [patch]", "patch", "nodes/status"),
         Lack("agent", "resources: [pods], verbs: [get, list, watch, patch]", "list, watch, patch", "pods"),
-        Lack("allocator", "resources: [pods], verbs: [get, list, watch]}", "list, watch", "pods"),
+        Lack("allocator", "resources: [pods], verbs: [get, list, watch", "list, watch", "pods"),
         Lack("allocator", "verbs: [get, update]}", "update", "leases"),
     ],
     ids=lambda lack: f"{lack.component}-{lack.missed}",
 )
 def test_a_right_that_the_chart_forgot_is_missed(bare: Charted, tmp_path: Path, lack: Lack) -> None:
     """The processes have what the chart gives them and nothing else: without a verb they say so."""
-    chart = tmp_path / "volcano-vgpu"
-    shutil.copytree(CHARTS / "volcano-vgpu", chart)
-    file = chart / "templates" / "rbac.yaml"
+    chart = tmp_path / UMBRELLA.name
+    shutil.copytree(UMBRELLA, chart)
+    part = {"agent": "volcano-vgpu"}.get(lack.component, lack.component)
+    file = chart / "charts" / part / "templates" / "rbac.yaml"
     before = file.read_text()
     assert before.count(lack.rule) == 1
     file.write_text(before.replace(lack.rule, lack.rule.replace(lack.verbs, "deletecollection")))
@@ -205,7 +206,7 @@ def test_a_right_that_the_chart_forgot_is_missed(bare: Charted, tmp_path: Path, 
 
 def test_a_server_answers_soon_after_its_start(charted: Charted, numbers: Numbers) -> None:
     seconds = charted.seconds_to_ready("allocator")
-    numbers.add(READY.format("volcano-vgpu"), f"{seconds:.0f} s", "3 s")
+    numbers.add(READY.format("allocator"), f"{seconds:.0f} s", "3 s")
     assert seconds >= 0
 
 
@@ -258,10 +259,10 @@ def says_nothing(release: Charted) -> bool:
 @pytest.mark.parametrize(
     "change",
     [
-        {"agent": {"enabled": False}},
-        {"agent": {"enabled": False}, "allocator": {"mode": "none"}},
-        {"agent": {"nodeSelector": {"test/cards": "none"}}},
-        {"agent": {"affinity": {"nodeAffinity": affinity("test/cards")}}},
+        {"volcano-vgpu": {"agent": {"enabled": False}}},
+        {"volcano-vgpu": {"agent": {"enabled": False}}, "allocator": {"enabled": False}},
+        {"volcano-vgpu": {"agent": {"nodeSelector": {"test/cards": "none"}}}},
+        {"volcano-vgpu": {"agent": {"affinity": {"nodeAffinity": affinity("test/cards")}}}},
     ],
     ids=["agents-off", "all-off", "selector", "affinity"],
 )
@@ -271,9 +272,9 @@ def test_a_node_that_an_upgrade_leaves_without_an_agent_says_nothing_any_more(
     charted.wait_ready()
     wanted = laid(change, charted.values())
     try:
-        charted.helm.change("upgrade", "one", charted.namespace, values=wanted)
+        charted.helm.change("upgrade", "one", charted.namespace, values=wanted, chart=UMBRELLA)
         wait_until(lambda: says_nothing(charted), "the node says nothing", 90, show=charted.story)
-        served = change.get("allocator", {}).get("mode") != "none"
+        served = change.get("allocator", {}).get("enabled") is not False
         wait_until(lambda: charted.answers(charted.plain_port) is served, "the server goes on", 60, show=charted.story)
         charted.uninstall()
     except HelmError as error:
@@ -281,12 +282,12 @@ def test_a_node_that_an_upgrade_leaves_without_an_agent_says_nothing_any_more(
 
 
 def neuron_pods_are_marked(release: Charted) -> None:
-    """The API server trusts the webhooks of the Neuron allocator."""
+    """The API server trusts the webhooks of the allocator."""
     asked = pod("probe", container(limits={"aws.amazon.com/neuron": "1"}))
 
     def marked() -> bool:
         made = release.plane.api.request("POST", pods("default"), asked, query={"dryRun": "All"})
-        return "hami-plugins.io/neuron-allocator" in made.decode()
+        return "hami-plugins.io/allocator" in made.decode()
 
     wait_until(marked, "a pod that asks for Neuron devices is marked", 60)
 
@@ -307,12 +308,12 @@ def the_node_promises_limits_and_pods_are_translated(release: Charted) -> None:
 
 PAGES: Mapping[str, tuple[str, Callable[[Charted], None]]] = {
     "volcano-vgpu": ("vgpu", lambda release: release.wait_ready()),
-    "neuron-topology": ("neuron", neuron_pods_are_marked),
+    "allocator": ("hami", neuron_pods_are_marked),
     "koordinator-adapter": ("adapter", the_node_promises_limits_and_pods_are_translated),
 }
 """The namespace that a page's commands make, and what is true after those that install."""
 
-SERVERS = {"neuron-topology": ("allocator", "neuron"), "koordinator-adapter": ("server", "koordinator-adapter")}
+SERVERS = {"allocator": ("allocator", "hami"), "koordinator-adapter": ("server", "koordinator-adapter")}
 """What the server of a page's release is called in its labels, and the release."""
 
 
@@ -326,15 +327,13 @@ def test_the_commands_of_a_page_do_what_it_says(
     namespace, then = PAGES[name]
     values = page.values()
     assert objects(bare.helm.template(UMBRELLA, values))
-    sets = {
+    off = {"enabled": False}
+    sets: Mapping[str, Callable[[], Mapping[str, object]]] = {
         "volcano-vgpu": bare.values,
-        "neuron-topology": bare.neuron,
-        "koordinator-adapter": bare.koordinator,
+        "allocator": lambda: {"volcano-vgpu": off, name: bare.allocator(vendors=["AWSNeuron"])},
+        "koordinator-adapter": lambda: {"volcano-vgpu": off, "allocator": off, name: bare.koordinator()},
     }
-    mine = sets[name]()
-    (tmp_path / "values.yaml").write_text(
-        yaml.safe_dump({"volcano-vgpu": {"enabled": False}, name: {**mine, "enabled": True}})
-    )
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(dict(sets[name]())))
     (tmp_path / "charts").symlink_to(UMBRELLA.parent)
     terminal = terminal_of(bare, programs, tmp_path)
     for at, block in enumerate(page.blocks):

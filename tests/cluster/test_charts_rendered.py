@@ -12,20 +12,38 @@ from typing import Any
 import pytest
 import yaml
 
-from hami_plugins.allocations.manifests import account_policies, allocation_policy, stale_allocations
-from hami_plugins.vendors import volcano
+from hami_plugins.allocations.manifests import (
+    account_policies,
+    allocation_policy,
+    kube_scheduler_configuration,
+    stale_allocations,
+    webhooks,
+)
+from hami_plugins.allocations.manifests.webhooks import WebhookTarget
+from hami_plugins.allocator.handlers import SCHEDULER_PATH
+from hami_plugins.allocator.shared_allocator import hooks_of, product_of
+from hami_plugins.allocator.shared_settings import SETTINGS, SharedAllocatorSettings
+from hami_plugins.cli.allocator_server import extension_of, scheduler_resources, timeout_of, vendors_of
 from koordinator_adapter.core import webhooks as koordinator
 from koordinator_adapter.core.devices import sums
 from koordinator_adapter.server.app import policy_of
 from koordinator_adapter.server.settings import AdapterSettings
-from neuron_topology.core.allocator import manifests as neuron
 from tests.cluster.api import Object
-from tests.cluster.chart_values import CASES, KOORDINATOR_SETS, REFUSED, REFUSED_BY_THE_UMBRELLA, SETS, Case, Values
+from tests.cluster.chart_values import (
+    ALLOCATOR_SETS,
+    CASES,
+    KOORDINATOR_SETS,
+    REFUSED,
+    REFUSED_BY_THE_ALLOCATOR,
+    REFUSED_BY_THE_UMBRELLA,
+    Case,
+    Values,
+)
 from tests.cluster.helm import (
+    ALLOCATOR,
     CHARTS,
     KOORDINATOR,
     NEEDED,
-    NEURON,
     UMBRELLA,
     VERSIONS,
     VOLCANO_VGPU,
@@ -37,9 +55,6 @@ from tests.cluster.helm import (
     pod_specs,
 )
 from tests.contract.charts import policies
-from volcano_vgpu.allocation.settings import spec_of
-from volcano_vgpu.core.allocator import manifests
-from volcano_vgpu.core.allocator.manifests import VgpuWebhookTarget
 
 GOLDEN = Path("tests/golden/charts").absolute()
 FULL_NAME = "one-volcano-vgpu"
@@ -74,7 +89,7 @@ def as_golden(found: Sequence[Object]) -> str:
     return yaml.safe_dump_all(ordered, sort_keys=True, width=140)
 
 
-@pytest.mark.parametrize("chart", [UMBRELLA, VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+@pytest.mark.parametrize("chart", [UMBRELLA, VOLCANO_VGPU, ALLOCATOR, KOORDINATOR], ids=lambda chart: chart.name)
 def test_lint_finds_nothing(helm: Helm, chart: Path) -> None:
     assert "0 chart(s) failed" in helm.run("lint", "--strict", "--kube-version", "1.34", str(chart))
 
@@ -104,7 +119,8 @@ def test_as_a_part_of_the_umbrella_it_is_the_same(one_helm: Helm, case: Case) ->
 
 
 def test_a_product_that_is_not_wanted_leaves_nothing(one_helm: Helm) -> None:
-    assert not objects(one_helm.template(UMBRELLA, {"volcano-vgpu": {"enabled": False}}))
+    nothing = {"volcano-vgpu": {"enabled": False}, "allocator": {"enabled": False}}
+    assert not objects(one_helm.template(UMBRELLA, nothing))
 
 
 def test_it_can_be_a_dependency_of_somebody_elses_chart(one_helm: Helm, tmp_path: Path) -> None:
@@ -126,7 +142,7 @@ def test_it_can_be_a_dependency_of_somebody_elses_chart(one_helm: Helm, tmp_path
     assert agents["spec"]["template"]["spec"]["containers"][0]["image"].startswith("mirror.example/")
 
 
-@pytest.mark.parametrize("chart", [UMBRELLA, VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+@pytest.mark.parametrize("chart", [UMBRELLA, VOLCANO_VGPU, ALLOCATOR, KOORDINATOR], ids=lambda chart: chart.name)
 @pytest.mark.parametrize(
     ("way", "off"),
     [
@@ -166,33 +182,33 @@ def test_what_a_chart_cannot_know_it_asks_for(helm: Helm) -> None:
         return helm.run("template", "one", str(chart), "--kube-version", "1.34", values=values)
 
     with_cards = {"agent": {"nodeSelector": {"gpu": "on"}}}
-    for chart, values in ((VOLCANO_VGPU, with_cards), (NEURON, {}), (KOORDINATOR, {})):
+    for chart, values in ((VOLCANO_VGPU, with_cards), (ALLOCATOR, {}), (KOORDINATOR, {})):
         with pytest.raises(HelmError, match="imageRegistry: name the registry that has hami-plugins/"):
             template(chart, values)
     with pytest.raises(HelmError, match=r"agent\.nodeSelector: say which nodes have cards"):
         template(VOLCANO_VGPU, {"global": {"imageRegistry": "registry.example"}})
-    assert template(NEURON, {"image": {"registry": "docker.io"}})
-    assert template(NEURON, {"image": {"digest": f"sha256:{'0' * 64}"}})
+    assert template(ALLOCATOR, {"image": {"registry": "docker.io"}})
+    assert template(ALLOCATOR, {"image": {"digest": f"sha256:{'0' * 64}"}})
 
 
-@pytest.mark.parametrize(("chart", "name"), [(VOLCANO_VGPU, "agent"), (NEURON, "settings"), (KOORDINATOR, "node")])
+@pytest.mark.parametrize(("chart", "name"), [(VOLCANO_VGPU, "agent"), (ALLOCATOR, "settings"), (KOORDINATOR, "node")])
 def test_a_part_without_anything_under_it_is_refused_by_name(helm: Helm, chart: Path, name: str) -> None:
     """As it is when all of its lines are commented out."""
     with pytest.raises(HelmError, match=f"{name}: it is empty; leave it out, or write {name}: "):
         helm.run("template", "one", str(chart), "--kube-version", "1.34", values={name: None})
 
 
-@pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+@pytest.mark.parametrize("chart", [VOLCANO_VGPU, ALLOCATOR, KOORDINATOR], ids=lambda chart: chart.name)
 def test_a_list_without_anything_under_it_is_an_empty_one(helm: Helm, chart: Path) -> None:
     def template(empty: list[str] | None) -> list[Object]:
         server = {"webhooks": {"exempt": empty}, "certificate": {"source": "certManager", "names": empty}}
-        own = {"allocator": server} if chart == VOLCANO_VGPU else server
+        own = {} if chart == VOLCANO_VGPU else server
         return objects(helm.template(chart, {"imagePullSecrets": empty, **own}))
 
     assert template(None) == template([])
 
 
-@pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+@pytest.mark.parametrize("chart", [VOLCANO_VGPU, ALLOCATOR, KOORDINATOR], ids=lambda chart: chart.name)
 def test_what_charts_share_is_taken_as_other_charts_have_it(helm: Helm, chart: Path) -> None:
     """Names of Secrets alone, and a registry with a slash behind it; one with a scheme is none."""
     shared = {"imageRegistry": "registry.example:5000/mirror/", "imagePullSecrets": ["theirs", {"name": "mine"}]}
@@ -249,16 +265,19 @@ def test_a_part_on_nodes_on_the_network_of_its_host_listens_on_loopback_unless_i
     assert container["readinessProbe"]["httpGet"].get("host") == (None if scraped else "127.0.0.1")
 
 
-def test_the_scheduler_of_another_namespace_may_call_the_extender(one_helm: Helm) -> None:
-    found = objects(one_helm.template(VOLCANO_VGPU, {"agent": {"settings": {"scheduler": {"namespace": "batch"}}}}))
+def test_the_schedulers_that_are_listed_may_call_the_extender_and_so_may_the_releases_own(one_helm: Helm) -> None:
+    theirs = {"podSelector": {"matchLabels": {"app": "volcano-scheduler"}}, "namespaceSelector": {}}
+    values = {"networkPolicy": {"schedulers": [theirs]}, **ALLOCATOR_SETS["hami"]}
+    found = objects(one_helm.template(ALLOCATOR, values))
     rules = [rule for each in of_kind(found, "NetworkPolicy") for rule in each["spec"].get("ingress", [])]
     (plain,) = (rule for rule in rules if rule["ports"] == [{"port": "plain"}])
-    namespaces = [each.get("namespaceSelector", {}).get("matchLabels", {}) for each in plain["from"]]
-    assert {"kubernetes.io/metadata.name": "batch"} in namespaces
+    assert theirs in plain["from"]
+    (labels,) = (labels for name, labels, _ in pod_labels(found) if name == "one-allocator-scheduler")
+    assert any(selects(each["podSelector"], labels) for each in plain["from"] if "namespaceSelector" not in each)
 
 
 @pytest.mark.parametrize("nobody", [None, []])
-@pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+@pytest.mark.parametrize("chart", [ALLOCATOR, KOORDINATOR], ids=lambda chart: chart.name)
 def test_a_network_policy_that_names_nobody_lets_in_what_proves_the_installation(
     one_helm: Helm, chart: Path, nobody: list[str] | None
 ) -> None:
@@ -272,7 +291,7 @@ def test_a_network_policy_that_names_nobody_lets_in_what_proves_the_installation
     assert only["podSelector"]["matchLabels"].items() <= proves["metadata"]["labels"].items()
 
 
-@pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+@pytest.mark.parametrize("chart", [VOLCANO_VGPU, ALLOCATOR, KOORDINATOR], ids=lambda chart: chart.name)
 def test_names_that_look_like_numbers_stay_names(helm: Helm, chart: Path) -> None:
     named = {"nameOverride": "2024", "fullnameOverride": "a2024"}
     for each in objects(helm.template(chart, named, name="123", namespace="456")):
@@ -287,7 +306,7 @@ def test_names_that_look_like_numbers_stay_names(helm: Helm, chart: Path) -> Non
         helm.template(chart, name="123")
 
 
-@pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+@pytest.mark.parametrize("chart", [VOLCANO_VGPU, ALLOCATOR, KOORDINATOR], ids=lambda chart: chart.name)
 def test_names_that_are_too_long_still_tell_releases_and_products_apart(one_helm: Helm, chart: Path) -> None:
     def names(release: str, which: Path) -> set[tuple[str, str, str]]:
         return {path(each) for each in objects(one_helm.template(which, name=release))}
@@ -295,7 +314,7 @@ def test_names_that_are_too_long_still_tell_releases_and_products_apart(one_helm
     long = "a" * 52
     mine = names(f"{long}b", chart)
     assert not mine & names(f"{long}c", chart)
-    for other in {VOLCANO_VGPU, NEURON, KOORDINATOR} - {chart}:
+    for other in {VOLCANO_VGPU, ALLOCATOR, KOORDINATOR} - {chart}:
         assert not mine & names(f"{long}b", other)
     assert max(len(name) for _, namespace, name in mine if namespace) <= 63
 
@@ -321,19 +340,27 @@ def test_the_library_comes_from_the_registry_of_all_images(
     assert copies["imagePullPolicy"] == "IfNotPresent"
 
 
-@pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+@pytest.mark.parametrize("chart", [ALLOCATOR, KOORDINATOR], ids=lambda chart: chart.name)
 def test_the_secret_of_cert_manager_is_not_in_the_way_of_our_own(one_helm: Helm, chart: Path) -> None:
     """It stays when its Certificate goes, and Helm makes no object that is there already."""
 
     def served(**certificate: str) -> list[Object]:
-        values = {"certificate": certificate}
-        return objects(one_helm.template(chart, {"allocator": values} if chart == VOLCANO_VGPU else values))
+        return objects(one_helm.template(chart, {"certificate": certificate}))
 
     (theirs,) = of_kind(served(source="certManager"), "Certificate")
     (ours,) = of_kind(served(source="bootstrap"), "Secret")
     assert theirs["spec"]["secretName"] != ours["metadata"]["name"]
     with pytest.raises(HelmError, match=r"certificate\.secretName: with .*certificate\.source bootstrap the server"):
         served(source="bootstrap", secretName="mine")
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"), REFUSED_BY_THE_ALLOCATOR, ids=[sentence[:60] for _, sentence in REFUSED_BY_THE_ALLOCATOR]
+)
+def test_what_is_wrong_is_refused_by_the_allocators_chart_too(one_helm: Helm, values: Values, sentence: str) -> None:
+    with pytest.raises(HelmError) as caught:
+        one_helm.template(ALLOCATOR, values)
+    assert sentence in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -350,7 +377,7 @@ def test_a_folder_that_another_chart_shares_may_stay_where_ours_is_said(one_helm
     assert objects(one_helm.template(VOLCANO_VGPU, shared))
 
 
-@pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+@pytest.mark.parametrize("chart", [VOLCANO_VGPU, ALLOCATOR, KOORDINATOR], ids=lambda chart: chart.name)
 def test_service_monitors_find_the_pods_that_pod_monitors_find(one_helm: Helm, chart: Path) -> None:
     part: Values = {"node": {"enabled": True}} if chart == KOORDINATOR else {}
     found = {
@@ -394,22 +421,82 @@ def test_clusters_of_all_makers_are_new_enough(one_helm: Helm, version: str) -> 
     assert one_helm.template(VOLCANO_VGPU, kubernetes=version)
 
 
-@pytest.mark.parametrize("marked_only", [False, True])
-@pytest.mark.parametrize("name", ["defaults", "webhook"])
-def test_the_webhooks_are_those_of_the_program(one_helm: Helm, name: str, *, marked_only: bool) -> None:
-    values: dict[str, Any] = {**SETS[name]}
-    values["allocator"] = {**values.get("allocator", {}), "webhooks": {"markedOnly": marked_only}}
-    (found,) = of_kind(objects(one_helm.template(VOLCANO_VGPU, values)), "MutatingWebhookConfiguration")
-    settings = values["allocator"].get("settings", {})
-    expected = manifests.webhooks(
-        VgpuWebhookTarget(
-            configuration=f"here.{FULL_NAME}-allocator", service=f"{FULL_NAME}-allocator", namespace="here"
-        ),
-        schedulers=settings.get("schedulers", ("volcano",)),
-        marked_only=marked_only,
+def told_to_the_server(found: Sequence[Object], name: str = "one-allocator") -> SharedAllocatorSettings:
+    """The settings of the allocator, as its process takes them."""
+    (told,) = (each for each in of_kind(found, "ConfigMap") if each["metadata"]["name"] == name)
+    return SETTINGS.load(told["data"]["allocator.yaml"], {})
+
+
+@pytest.mark.parametrize("name", [name for name in ALLOCATOR_SETS if name != "policy"])
+def test_the_webhooks_are_those_of_the_program(one_helm: Helm, name: str) -> None:
+    """Of the settings that the server is given, whatever vendors and names of resources they have."""
+    values = ALLOCATOR_SETS[name]
+    found = objects(one_helm.template(ALLOCATOR, values))
+    (configuration,) = of_kind(found, "MutatingWebhookConfiguration")
+    settings = told_to_the_server(found, values.get("fullnameOverride", "one-allocator"))
+    vendors = vendors_of(settings)
+    told = values.get("webhooks", {})
+    hooks = hooks_of(product_of(settings, vendors), extension_of(vendors) if told.get("jobs") else None)
+    target = WebhookTarget(
+        configuration=settings.webhooks.configuration,
+        service=settings.service.name,
+        namespace="here",
+        ca=values.get("certificate", {}).get("caBundle", ""),
     )
-    assert found["webhooks"] == expected["webhooks"]
-    assert found["metadata"]["name"] == expected["metadata"]["name"]
+    exempt = told.get("exempt", ["kube-system"])
+    expected = webhooks.webhooks(hooks, target, exempt=exempt, marked_only=told.get("markedOnly", False))
+    assert configuration["webhooks"] == expected["webhooks"]
+    assert configuration["metadata"]["name"] == expected["metadata"]["name"]
+
+
+@pytest.mark.parametrize("binds", [False, True])
+@pytest.mark.parametrize("name", ["neuron", "hami", "everything"])
+def test_kube_scheduler_is_configured_as_the_program_prints_it(one_helm: Helm, name: str, *, binds: bool) -> None:
+    """The part that asks the server; the profile is the values' own."""
+    scheduler = {"enabled": True, "image": "a/b:1"}
+    more = {"settings": {"scheduler": {"binds": binds}}, "kubeScheduler": scheduler, "fullnameOverride": "cards"}
+    found = objects(one_helm.template(ALLOCATOR, laid(more, ALLOCATOR_SETS[name])))
+    (text,) = (
+        each["data"]["kube-scheduler.yaml"]
+        for each in of_kind(found, "ConfigMap")
+        if "kube-scheduler.yaml" in each["data"]
+    )
+    settings = told_to_the_server(found, "cards")
+    vendors = vendors_of(settings)
+    configured = yaml.safe_load(text)
+    expected = kube_scheduler_configuration.document(
+        settings.plain_url(SCHEDULER_PATH), scheduler_resources(vendors), binds=binds, timeout=timeout_of(vendors)
+    )
+    assert {key: configured[key] for key in expected} == expected
+    (profile,) = configured["profiles"]
+    assert profile["schedulerName"] == settings.scheduler.name
+    lease = configured["leaderElection"]
+    named = {(each["metadata"]["namespace"], each["metadata"]["name"]) for each in of_kind(found, "Lease")}
+    assert (lease["resourceNamespace"], lease["resourceName"]) in named
+    assert len(named) == 2
+
+
+def test_kube_scheduler_runs_as_an_account_of_its_own_with_the_rights_of_the_clusters_own(one_helm: Helm) -> None:
+    found = objects(one_helm.template(ALLOCATOR, ALLOCATOR_SETS["hami"]))
+    spec = dict(pod_specs(found))["one-allocator-scheduler"]
+    assert spec["containers"][0]["image"] == "registry.k8s.io/kube-scheduler:v1.34.4"
+    assert spec["serviceAccountName"] == "one-allocator-scheduler"
+    bound = {
+        each["roleRef"]["name"]
+        for kind in ("ClusterRoleBinding", "RoleBinding")
+        for each in of_kind(found, kind)
+        if each["subjects"][0]["name"] == "one-allocator-scheduler"
+    }
+    assert bound == {
+        "system:kube-scheduler",
+        "system:volume-scheduler",
+        "extension-apiserver-authentication-reader",
+        "one-allocator-scheduler",
+    }
+    (budget,) = (
+        each for each in of_kind(found, "PodDisruptionBudget") if each["metadata"]["name"].endswith("scheduler")
+    )
+    assert budget["spec"]["maxUnavailable"] == 1
 
 
 @pytest.mark.parametrize("name", KOORDINATOR_SETS)
@@ -417,7 +504,7 @@ def test_the_webhooks_of_the_adapter_are_those_of_the_program(one_helm: Helm, na
     values = KOORDINATOR_SETS[name]
     rendered_ones = objects(one_helm.template(KOORDINATOR, values))
     service = "one-koordinator-adapter"
-    target = VgpuWebhookTarget(configuration=f"here.{service}", service=service, namespace="here")
+    target = WebhookTarget(configuration=f"here.{service}", service=service, namespace="here")
     told = {**values.get("settings", {}), "service": {"namespace": "here"}}
     policy = policy_of(AdapterSettings.model_validate(told))
     expected = (
@@ -430,50 +517,14 @@ def test_the_webhooks_of_the_adapter_are_those_of_the_program(one_helm: Helm, na
         assert found["metadata"]["name"] == each["metadata"]["name"]
 
 
-@pytest.mark.parametrize("jobs", [False, True])
-@pytest.mark.parametrize("marked_only", [False, True])
-def test_the_webhooks_of_neuron_are_those_of_the_program(one_helm: Helm, *, marked_only: bool, jobs: bool) -> None:
-    values = {"webhooks": {"markedOnly": marked_only, "jobs": jobs}}
-    (found,) = of_kind(objects(one_helm.template(NEURON, values)), "MutatingWebhookConfiguration")
-    service = "one-neuron-topology-allocator"
-    target = VgpuWebhookTarget(configuration=f"here.{service}", service=service, namespace="here")
-    assert found["webhooks"] == neuron.webhooks(target, marked_only=marked_only, jobs=jobs)["webhooks"]
-    assert found["metadata"]["name"] == target.configuration
-
-
-@pytest.mark.parametrize(
-    "names",
-    [
-        {},
-        {"resourceCountName": "a.b/count", "resourceMemoryName": "a.b/memory", "resourceCoreName": "a.b/cores"},
-        {"resourceCountName": "a.b/count", "resourceMemoryPercentageName": "a.b/percent"},
-    ],
-)
-def test_the_webhooks_ask_for_the_resources_of_the_device_configuration(one_helm: Helm, names: Object) -> None:
-    values = {"deviceConfig": {"nvidia": names}} if names else {}
-    (found,) = of_kind(objects(one_helm.template(VOLCANO_VGPU, values)), "MutatingWebhookConfiguration")
-    spec = spec_of(yaml.safe_dump({"nvidia": names})) if names else volcano.SPEC
-    expected = manifests.webhooks(VgpuWebhookTarget(), resources=spec.resources)
-    assert found["webhooks"][0]["matchConditions"] == expected["webhooks"][0]["matchConditions"]
-
-
-@pytest.mark.parametrize(
-    ("values", "groups"),
-    [
-        ({}, {"volcano-vgpu", "volcano-vgpu-allocator"}),
-        ({"allocator": {"mode": "none"}}, {"volcano-vgpu"}),
-        ({"allocator": {"mode": "policy"}}, {"volcano-vgpu"}),
-        ({"agent": {"enabled": False}}, {"volcano-vgpu-allocator"}),
-    ],
-)
-def test_alerts_are_about_what_is_installed_and_of_this_release(
-    one_helm: Helm, values: Values, groups: set[str]
-) -> None:
-    told = {**values, "monitoring": {"prometheusRule": {"enabled": True}}}
-    (found,) = of_kind(objects(one_helm.template(VOLCANO_VGPU, told)), "PrometheusRule")
-    assert {group["name"] for group in found["spec"]["groups"]} == groups
+def test_alerts_are_about_this_release(one_helm: Helm) -> None:
+    (found,) = of_kind(
+        objects(one_helm.template(VOLCANO_VGPU, {"monitoring": {"prometheusRule": {"enabled": True}}})),
+        "PrometheusRule",
+    )
+    assert {group["name"] for group in found["spec"]["groups"]} == {"volcano-vgpu"}
     for rule in (rule for group in found["spec"]["groups"] for rule in group["rules"]):
-        assert f'namespace="here", pod=~"{FULL_NAME}-' in rule["expr"]
+        assert f'namespace="here", pod=~"{FULL_NAME}-agent-' in rule["expr"]
         assert "RELEASE" not in rule["expr"]
 
 
@@ -505,19 +556,32 @@ def test_alerts_of_the_adapter_are_about_what_is_installed_and_of_this_release(
         assert rule["annotations"]["runbook_url"] == f"https://runbooks.example/a#{rule['alert'].lower()}"
 
 
-def test_alerts_of_neuron_are_about_this_release(one_helm: Helm) -> None:
-    told = {"monitoring": {"prometheusRule": {"enabled": True, "runbooks": "https://runbooks.example/n"}}}
-    (found,) = of_kind(objects(one_helm.template(NEURON, told)), "PrometheusRule")
-    assert {group["name"] for group in found["spec"]["groups"]} == {"neuron-allocator", "neuron-devices"}
+@pytest.mark.parametrize(
+    ("vendors", "groups"),
+    [
+        (["Volcano-vGPU"], {"allocator"}),
+        (["AWSNeuron"], {"allocator", "neuron-devices"}),
+        (["NVIDIA"], {"allocator", "allocator-locks"}),
+    ],
+)
+def test_alerts_of_the_allocator_are_about_its_vendors_and_this_release(
+    one_helm: Helm, vendors: list[str], groups: set[str]
+) -> None:
+    rules = {"enabled": True, "runbooks": "https://runbooks.example/n"}
+    told = {"vendors": vendors, "monitoring": {"prometheusRule": rules}}
+    (found,) = of_kind(objects(one_helm.template(ALLOCATOR, told)), "PrometheusRule")
+    assert {group["name"] for group in found["spec"]["groups"]} == groups
     for rule in (rule for group in found["spec"]["groups"] for rule in group["rules"]):
-        assert 'namespace="here", pod=~"one-neuron-topology-allocator-' in rule["expr"]
+        assert 'namespace="here", pod=~"one-allocator-' in rule["expr"]
+        for pattern in re.findall(r'pod=~"([^"]+)"', rule["expr"]):
+            assert re.fullmatch(pattern, "one-allocator-6d5f8b7c9d-x2x4z")
+            assert not re.fullmatch(pattern, "one-allocator-scheduler-6d5f8b7c9d-x2x4z")
         assert "RELEASE" not in rule["expr"]
         assert rule["annotations"]["runbook_url"] == f"https://runbooks.example/n#{rule['alert'].lower()}"
 
 
-@pytest.mark.parametrize("mode", ["none", "extender"])
-def test_whoever_proves_and_removes_knows_the_resources_of_the_device_configuration(one_helm: Helm, mode: str) -> None:
-    values = {"deviceConfig": {"nvidia": {"resourceCountName": "a.b/count"}}, "allocator": {"mode": mode}}
+def test_whoever_proves_and_removes_knows_the_resources_of_the_device_configuration(one_helm: Helm) -> None:
+    values = {"deviceConfig": {"nvidia": {"resourceCountName": "a.b/count"}}}
     specs = dict(pod_specs(objects(one_helm.template(VOLCANO_VGPU, values))))
     told = {"verify": "agent", "uninstall": "uninstall"}
     for name, settings in ((f"{FULL_NAME}-{process}", f"{FULL_NAME}-{held}") for process, held in told.items()):
@@ -538,14 +602,12 @@ def test_where_the_agents_are_turned_off_their_nodes_are_cleaned_before_the_righ
     assert times == {"pre-delete" if enabled else "pre-delete,pre-upgrade,pre-rollback"}
     assert {"ConfigMap", "ServiceAccount", "ClusterRole", "Role", "Job"} <= {each["kind"] for each in found}
     ((_, spec),) = pod_specs(found)
-    assert ("--agents-only" in spec["containers"][0]["args"]) is not enabled
-    (role,) = of_kind(found, "Role")
-    assert any(rule["resources"] == ["deployments"] for rule in role["rules"]) is enabled
+    assert "--agents-only" in spec["containers"][0]["args"]
 
 
 def test_a_release_may_end_with_nothing_but_what_cleans(one_helm: Helm) -> None:
     """Which an upgrade leaves; an installation of nothing is a mistake."""
-    nothing = laid({"agent": {"enabled": False}, "allocator": {"mode": "none"}}, NEEDED[VOLCANO_VGPU])
+    nothing = laid({"agent": {"enabled": False}}, NEEDED[VOLCANO_VGPU])
     chart = [str(VOLCANO_VGPU), "--kube-version", "1.34"]
     kept = objects(one_helm.run("template", "one", *chart, "--is-upgrade", values=nothing))
     lasting = {each["kind"] for each in kept if "helm.sh/hook" not in each["metadata"].get("annotations", {})}
@@ -568,27 +630,54 @@ def test_the_job_at_the_end_may_write_no_more_of_nodes_than_the_agent(one_helm: 
 def test_the_notes_of_the_umbrella_say_what_each_product_says(programs: Mapping[str, Path], tmp_path: Path) -> None:
     """Helm 3 prints them with a cluster alone."""
     helm = Helm(programs["helm4"], tmp_path / "helm")
-    products = ("volcano-vgpu", "neuron-topology", "koordinator-adapter")
+    products = ("volcano-vgpu", "allocator", "koordinator-adapter")
     values = laid({name: {"enabled": True} for name in products}, NEEDED[UMBRELLA])
     said = helm.run("install", "one", str(UMBRELLA), "--dry-run=client", values=values).partition("NOTES:")[2]
     for command in (
         "helm test one",
-        "volcano-vgpu conf --config allocator.yaml",
-        "neuron conf --config",
+        "allocator conf --config allocator.yaml",
+        "HAMi-core's library",
         "koordinator doctor",
     ):
         assert command in said
-    alone = helm.run("install", "one", str(VOLCANO_VGPU), "--dry-run=client", values=NEEDED[VOLCANO_VGPU])
-    assert "configmap one-volcano-vgpu-allocator --namespace default" in alone.partition("NOTES:")[2]
+    alone = helm.run("install", "one", str(ALLOCATOR), "--dry-run=client", values=NEEDED[ALLOCATOR])
+    assert "configmap one-allocator --namespace default" in alone.partition("NOTES:")[2]
 
 
-@pytest.mark.parametrize("binds", [False, True])
-def test_the_server_may_bind_pods_where_it_is_asked_to_and_not_otherwise(one_helm: Helm, *, binds: bool) -> None:
-    found = objects(one_helm.template(NEURON, {"rbac": {"kubeSchedulerBinds": True}} if binds else {}))
-    allowed = [rule for role in of_kind(found, "ClusterRole") for rule in role["rules"]]
-    assert any(rule["resources"] == ["pods/binding"] for rule in allowed) is binds
-    (told,) = of_kind(found, "ConfigMap")
-    assert yaml.safe_load(told["data"]["allocator.yaml"])["binds"] is binds
+READS = {("nodes", "get"), ("nodes", "list"), ("nodes", "watch"), ("podgroups", "get"), ("podgroups", "list")}
+WAITING = {("pods", "patch"), ("events", "create"), ("events", "patch")}
+"""What it does for pods of kube-scheduler that wait."""
+
+
+@pytest.mark.parametrize(
+    ("values", "more"),
+    [
+        ({}, set()),
+        ({"mode": "webhook"}, {("nodes", "patch")}),
+        ({"vendors": ["AWSNeuron"]}, {("pods/binding", "create"), *WAITING}),
+        ({"vendors": ["AWSNeuron"], "settings": {"scheduler": {"binds": False}}}, WAITING),
+        (
+            {"vendors": ["Volcano-vGPU", "NVIDIA"]},
+            {("pods/binding", "create"), ("nodes", "patch"), *WAITING},
+        ),
+    ],
+)
+def test_the_server_has_the_rights_that_its_vendors_and_its_mode_need(
+    one_helm: Helm, values: Values, more: set[tuple[str, str]]
+) -> None:
+    found = objects(one_helm.template(ALLOCATOR, values))
+    rights = {
+        (resource, verb)
+        for role in of_kind(found, "ClusterRole")
+        if not role["metadata"]["name"].endswith("-trust")
+        for rule in role["rules"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    writes = {each for each in rights if each[1] not in {"get", "list", "watch"}}
+    assert rights >= READS
+    assert writes == more
+    assert told_to_the_server(found).scheduler.binds is (("pods/binding", "create") in more or "vendors" not in values)
 
 
 def test_the_policy_of_the_adapters_server_lets_it_write_what_it_writes_of_nodes(one_helm: Helm) -> None:
@@ -617,7 +706,7 @@ def test_the_part_on_nodes_knows_whether_the_server_sets_limits(one_helm: Helm, 
 
 @pytest.mark.parametrize("version", list(stale_allocations.POLICY_VERSIONS))
 def test_the_policy_is_that_of_the_program(one_helm: Helm, version: str) -> None:
-    found = objects(one_helm.template(VOLCANO_VGPU, {"allocator": {"mode": "policy", "policyVersion": version}}))
+    found = objects(one_helm.template(ALLOCATOR, {"mode": "policy", "policyVersion": version}))
     policy, binding = stale_allocations.policy(version)
     (ours,), (bound,) = (of_kind(found, f"MutatingAdmissionPolicy{what}") for what in ("", "Binding"))
     assert (ours["apiVersion"], ours["spec"]) == (policy["apiVersion"], policy["spec"])
@@ -652,13 +741,9 @@ def test_all_but_the_agent_are_restricted_pods(one_helm: Helm, case: Case) -> No
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 3])
-@pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON], ids=lambda chart: chart.name)
-def test_a_server_of_which_one_replica_is_ready_is_replaced_and_moved(
-    one_helm: Helm, chart: Path, replicas: int
-) -> None:
+def test_a_server_of_which_one_replica_is_ready_is_replaced_and_moved(one_helm: Helm, replicas: int) -> None:
     """A replica that is to stay until another is ready stays for ever, and so does one that a budget holds."""
-    server = {"replicas": replicas}
-    found = objects(one_helm.template(chart, {"allocator": server} if chart == VOLCANO_VGPU else server))
+    found = objects(one_helm.template(ALLOCATOR, {"replicas": replicas}))
     (deployment,) = of_kind(found, "Deployment")
     assert deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == "100%"
     assert not of_kind(found, "PodDisruptionBudget")
@@ -669,8 +754,7 @@ def test_a_server_of_which_one_replica_is_ready_is_replaced_and_moved(
 
 def test_one_replica_is_usual_where_only_one_is_ready() -> None:
     """Whoever waits for all replicas (Helm 4, kubectl, Flux) would wait for ever for the others."""
-    assert yaml.safe_load((VOLCANO_VGPU / "values.yaml").read_text())["allocator"]["replicas"] == 1
-    assert yaml.safe_load((NEURON / "values.yaml").read_text())["replicas"] == 1
+    assert yaml.safe_load((ALLOCATOR / "values.yaml").read_text())["replicas"] == 1
 
 
 @every_set
@@ -693,7 +777,7 @@ def test_a_change_of_the_settings_starts_the_pods_anew_and_nothing_else_does(one
     usual = template({})
     assert template({"agent": {"settings": {"deviceSplitCount": 9}}}) != usual
     assert template({"deviceConfig": {"nvidia": {"resourceCountName": "a/b"}}}) != usual
-    assert template({"allocator": {"replicas": 3}}) == usual
+    assert template({"rbac": {"volcano": False}}) == usual
 
 
 def listed(chart: Path) -> set[str]:
@@ -702,13 +786,13 @@ def listed(chart: Path) -> set[str]:
     return {each["image"] for each in named}
 
 
-@pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+@pytest.mark.parametrize("chart", [VOLCANO_VGPU, ALLOCATOR, KOORDINATOR], ids=lambda chart: chart.name)
 def test_every_image_is_in_the_list_for_sites_without_a_registry(one_helm: Helm, chart: Path) -> None:
     """HAMi-core's, too, under its name as the page has it."""
     library = {"library": {"image": LIBRARY}}
     parts: dict[Path, Values] = {
         VOLCANO_VGPU: {"agent": library},
-        NEURON: {},
+        ALLOCATOR: {},
         KOORDINATOR: {"node": {**library, "enabled": True}},
     }
     used = {
@@ -721,24 +805,25 @@ def test_every_image_is_in_the_list_for_sites_without_a_registry(one_helm: Helm,
 
 
 def test_the_list_of_the_umbrella_has_those_of_all_products() -> None:
-    assert listed(UMBRELLA) == {image for chart in (VOLCANO_VGPU, NEURON, KOORDINATOR) for image in listed(chart)}
+    assert listed(UMBRELLA) == {image for chart in (VOLCANO_VGPU, ALLOCATOR, KOORDINATOR) for image in listed(chart)}
 
 
 ACCOUNT = "system:serviceaccount"
 OWN_ACCOUNTS = {
     "volcano-vgpu": (f"{ACCOUNT}:here:one-volcano-vgpu-agent", f"{ACCOUNT}:volcano-system:volcano-scheduler"),
-    "neuron-topology": (),
+    "allocator": (f"{ACCOUNT}:here:one-allocator",),
     "koordinator-adapter": (),
 }
 
 
 @pytest.mark.parametrize("groups", [None, ["system:masters"]])
 @pytest.mark.parametrize("users", [[], ["system:serviceaccount:a:b", 'o\'brien "x" \\ <y>']])
-@pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+@pytest.mark.parametrize("chart", [VOLCANO_VGPU, ALLOCATOR, KOORDINATOR], ids=lambda chart: chart.name)
 def test_the_policy_on_allocations_is_that_of_the_program(
     helm: Helm, chart: Path, users: list[str], groups: list[str] | None
 ) -> None:
-    values = {"allocationPolicy": {"users": users} | ({} if groups is None else {"groups": groups})}
+    served = {"vendors": ["AWSNeuron", "NVIDIA"]} if chart == ALLOCATOR else {}
+    values = {"allocationPolicy": {"users": users} | ({} if groups is None else {"groups": groups}), **served}
     found = objects(helm.template(chart, values))
     allocations = policies.allocations(chart.name)
     trusted = (*allocations.users, *OWN_ACCOUNTS[chart.name], *users)
@@ -752,7 +837,7 @@ def test_the_policy_on_allocations_is_that_of_the_program(
         assert (each["apiVersion"], each["spec"]) == (wanted["apiVersion"], wanted["spec"])
 
 
-@pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+@pytest.mark.parametrize("chart", [VOLCANO_VGPU, ALLOCATOR, KOORDINATOR], ids=lambda chart: chart.name)
 def test_the_policy_on_allocations_can_be_turned_off(one_helm: Helm, chart: Path) -> None:
     found = objects(one_helm.template(chart, {"allocationPolicy": {"enabled": False}}))
     assert not [each for each in found if each["metadata"]["name"].endswith("-allocations")]
@@ -767,7 +852,8 @@ def test_the_policy_on_allocations_trusts_the_accounts_that_the_values_name(one_
     for chart, more, account in (
         (VOLCANO_VGPU, values, "batch:my-volcano"),
         (VOLCANO_VGPU, values, "here:mine"),
-        (NEURON, {"rbac": {"kubeSchedulerBinds": True}}, "here:one-neuron-topology-allocator"),
+        (ALLOCATOR, {"vendors": ["AWSNeuron"]}, "here:one-allocator"),
+        (ALLOCATOR, ALLOCATOR_SETS["hami"], "here:one-allocator-scheduler"),
     ):
         policies_of = of_kind(objects(one_helm.template(chart, more)), "ValidatingAdmissionPolicy")
         (policy,) = (each for each in policies_of if each["metadata"]["name"].endswith("-allocations"))

@@ -17,8 +17,7 @@ MIB = 2**20
 
 PROCESSES: Mapping[str, Sequence[str]] = {
     "volcano-vgpu-agent": ("volcano-vgpu", "agent"),
-    "volcano-vgpu-allocator": ("volcano-vgpu", "allocator"),
-    "neuron-topology": ("neuron", "allocator"),
+    "allocator": ("allocator", "run"),
     "koordinator-adapter": ("koordinator", "serve"),
 }
 """What each image is there to start."""

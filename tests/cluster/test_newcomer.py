@@ -69,7 +69,7 @@ def test_a_newcomer_gets_from_a_fresh_clone_to_a_shared_card_and_back(
     helm = Helm(programs["helm4"], tmp_path / "helm", node.plane.admin_kubeconfig)
     release = Charted(node, helm, NAMESPACE)
     assert objects(helm.template(UMBRELLA, page.values()))
-    (terminal.folder / "values.yaml").write_text(yaml.safe_dump({"volcano-vgpu": release.values()}))
+    (terminal.folder / "values.yaml").write_text(yaml.safe_dump(dict(release.values())))
     pod = yaml.safe_load(page.text("pod.yaml"))
     pod["spec"]["hostNetwork"] = True  # the node has no other
     (terminal.folder / "pod.yaml").write_text(yaml.safe_dump(pod))
@@ -78,8 +78,8 @@ def test_a_newcomer_gets_from_a_fresh_clone_to_a_shared_card_and_back(
     try:
         assert "Phase:          Succeeded" in terminal.lines(page.block("helm install"))
         release.wait_ready()
-        told = terminal.lines(page.block("volcano-vgpu conf"))
-        assert f"http://vgpu-volcano-vgpu-allocator.vgpu.svc:{release.plain_port}/extender" in told
+        told = terminal.lines(page.block("allocator conf"))
+        assert f"http://vgpu-allocator.vgpu.svc:{release.plain_port}/extender" in told
         seen = terminal.lines(page.block("pod.yaml"))
         terminal.lines(next(line for line in laptop.block("--snapshot cluster.json").splitlines() if "kubectl" in line))
         assert f"default/shared: running on {node.name}" in seen

@@ -23,7 +23,7 @@ process (`python_*`, `process_*`) are served as well. Dashboards and alerts are 
 """
 PROCESSES: Final = {
     "agent": ("volcano-vgpu agent", 9394),
-    "allocator": ("volcano-vgpu allocator", 9395),
+    "allocator": ("allocator run", 9395),
     "neuron-allocator": ("neuron allocator", 9396),
     "koordinator-server": ("koordinator serve", 9396),
     "koordinator-node": ("koordinator node", 9397),

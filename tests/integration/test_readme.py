@@ -35,7 +35,7 @@ RUN_BY = {
     "docs/start/koordinator.md": ("tests/integration/test_readme.py",),
     "docs/start/trainium-torchx.md": ("tests/integration/test_readme.py",),
     "charts/hami-plugins/charts/volcano-vgpu/README.md": ("tests/cluster/test_charts_node.py",),
-    "charts/hami-plugins/charts/neuron-topology/README.md": ("tests/cluster/test_charts_node.py",),
+    "charts/hami-plugins/charts/allocator/README.md": ("tests/cluster/test_charts_node.py",),
     "charts/hami-plugins/charts/koordinator-adapter/README.md": ("tests/cluster/test_charts_node.py",),
 }
 """Pages with blocks of commands, and who runs them."""
@@ -47,8 +47,7 @@ NOT_RUN = {
     "kubectl": "there is no kubectl here: the newcomer's walk and the charts' pages run it on a real cluster",
     "helm": "there is no Helm here: the newcomer's walk and the charts' pages run it on a real cluster",
     ".venv/bin/python -m charts.docker.image": "the newcomer's walk builds images",
-    "hami-plugins volcano-vgpu conf": "it reads what kubectl has fetched: the newcomer's walk runs it",
-    "hami-plugins neuron conf": "it reads what kubectl has fetched: the chart's page has the same line",
+    "hami-plugins allocator conf --config": "it reads what kubectl has fetched: the newcomer's walk runs it",
     "hami-plugins explain pod default/shared": "it is about a pod that runs: the newcomer's walk runs it",
     "hami-plugins sandbox": "it runs until it is told to stop: tests/integration/test_sandbox.py",
     "hami-plugins explain pod default/example": "it is about a pod of the sandbox",

@@ -14,24 +14,59 @@ devicePlugin.resources: volcano-vgpu.agent.resources
 deviceSplitCount: volcano-vgpu.agent.settings.deviceSplitCount
 deviceMemoryScaling: volcano-vgpu.agent.settings.deviceMemoryScaling
 deviceCoreScaling: volcano-vgpu.agent.settings.deviceCoreScaling
-resourceName: volcano-vgpu.deviceConfig.nvidia.resourceCountName
-resourceMem: volcano-vgpu.deviceConfig.nvidia.resourceMemoryName
-resourceMemPercentage: volcano-vgpu.deviceConfig.nvidia.resourceMemoryPercentageName
-resourceCores: volcano-vgpu.deviceConfig.nvidia.resourceCoreName
-schedulerName: volcano-vgpu.allocator.settings.schedulers
-scheduler.replicas: volcano-vgpu.allocator.replicas
-scheduler.nodeSelector: volcano-vgpu.allocator.nodeSelector
-scheduler.tolerations: volcano-vgpu.allocator.tolerations
-scheduler.resources: volcano-vgpu.allocator.resources
+schedulerName: allocator.schedulerName
+scheduler.replicas: allocator.replicas
+scheduler.nodeSelector: allocator.nodeSelector
+scheduler.tolerations: allocator.tolerations
+scheduler.resources: allocator.resources
+scheduler.kubeScheduler.enabled: allocator.kubeScheduler.enabled
+scheduler.kubeScheduler.image: allocator.kubeScheduler.image
+scheduler.kubeScheduler.imageTag: allocator.kubeScheduler.image
+scheduler.podAnnotations: allocator.podAnnotations
+scheduler.forceOverwriteDefaultScheduler: allocator.settings.scheduler.forceOverwriteDefaultScheduler
+scheduler.defaultSchedulerPolicy.nodeSchedulerPolicy: allocator.settings.scheduler.nodeSchedulerPolicy
+scheduler.defaultSchedulerPolicy.gpuSchedulerPolicy: allocator.settings.scheduler.gpuSchedulerPolicy
+scheduler.overwriteEnv: allocator.settings.devices.nvidia.overwriteEnv
+scheduler.defaultMem: allocator.settings.devices.nvidia.defaultMemory
+scheduler.defaultCores: allocator.settings.devices.nvidia.defaultCores
+scheduler.defaultGPUNum: allocator.settings.devices.nvidia.defaultGPUNum
+resourceName: allocator.settings.devices.nvidia.resourceCountName (HAMi's NVIDIA) or volcano-vgpu.deviceConfig.nvidia.resourceCountName (Volcano's vGPUs)
+resourceMem: allocator.settings.devices.nvidia.resourceMemoryName (HAMi's NVIDIA) or volcano-vgpu.deviceConfig.nvidia.resourceMemoryName (Volcano's vGPUs)
+resourceMemPercentage: allocator.settings.devices.nvidia.resourceMemoryPercentageName (HAMi's NVIDIA) or volcano-vgpu.deviceConfig.nvidia.resourceMemoryPercentageName (Volcano's vGPUs)
+resourceCores: allocator.settings.devices.nvidia.resourceCoreName (HAMi's NVIDIA) or volcano-vgpu.deviceConfig.nvidia.resourceCoreName (Volcano's vGPUs)
+resourcePriority: allocator.settings.devices.nvidia.resourcePriorityName
+mluResourceName: allocator.settings.devices.cambricon.resourceCountName
+mluResourceMem: allocator.settings.devices.cambricon.resourceMemoryName
+mluResourceCores: allocator.settings.devices.cambricon.resourceCoreName
+dcuResourceName: allocator.settings.devices.hygon.resourceCountName
+dcuResourceMem: allocator.settings.devices.hygon.resourceMemoryName
+dcuResourceCores: allocator.settings.devices.hygon.resourceCoreName
+metaxResourceName: allocator.settings.devices.metax.resourceVCountName
+metaxResourceMem: allocator.settings.devices.metax.resourceVMemoryName
+metaxResourceCore: allocator.settings.devices.metax.resourceVCoreName
+metaxsgpuTopologyAware: allocator.settings.devices.metax.sgpuTopologyAware
+devices.ascend.hamiVnpuCore: allocator.settings.devices.vnpus.hamiVnpuCore
+devices.ascend.enabled: allocator.vendors
+devices.amd.enabled: allocator.vendors
+devices.awsneuron.enabled: allocator.vendors
+devices.biren.enabled: allocator.vendors
+devices.enflame.enabled: allocator.vendors
+devices.iluvatar.enabled: allocator.vendors
+devices.kunlun.enabled: allocator.vendors
+devices.metax.enabled: allocator.vendors
+devices.mthreads.enabled: allocator.vendors
 devices.nvidia.enabled: volcano-vgpu.enabled
-devices.awsneuron.enabled: neuron-topology.enabled
+devices.vastai.enabled: allocator.vendors
+devices.nvidia.gpuCorePolicy: volcano-vgpu.agent.settings.container.corePolicy
+devices.nvidia.libCudaLogLevel: volcano-vgpu.agent.settings.container.logLevel
 {{- end -}}
 
 {{/* Of what HAMi's chart has below a word: where that stands here. */}}
 {{- define "hami-plugins.elsewhere" -}}
 devicePlugin: what is set about the agent of nodes stands under volcano-vgpu.agent, see the values of that chart
-scheduler: there is no scheduler here, for Volcano, Koordinator or kube-scheduler schedules; how cards are packed and spread is volcano-vgpu.allocator.settings.policy
-devices: products are chosen by volcano-vgpu.enabled, neuron-topology.enabled and koordinator-adapter.enabled, whose settings.devices.vendors are the vendors that it publishes
+scheduler: what is set about the server that schedulers ask stands under allocator, see the values of that chart
+devices: the vendors whose devices are allocated are listed in allocator.vendors
+neuron-topology: the server is the chart allocator; write its values under allocator, with vendors [AWSNeuron]
 mockDevicePlugin: for tries without cards write them into a file, and name it in volcano-vgpu.agent.settings.cardsFile
 {{- end -}}
 

@@ -5,6 +5,7 @@ Keys, expressions, and known accounts come from the program; a template adds the
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,18 +13,33 @@ from hami_plugins.allocations.manifests import account_policies, allocation_poli
 from hami_plugins.cli.kit import output
 from hami_plugins.engine.registry import Registry
 from hami_plugins.vendors import BUILTIN
+from hami_plugins.wire import allocator_mark
 from tests.contract.charts.schemas import CHARTS
 
-SYSTEMS: Final = {"volcano-vgpu": "volcano", "neuron-topology": "neuron", "koordinator-adapter": "koordinator"}
+SYSTEMS: Final = {"volcano-vgpu": "volcano", "koordinator-adapter": "koordinator"}
 """The system whose keys each chart protects: a key has one owner, so charts installed together ask for no more."""
+
+ALLOCATOR: Final = "allocator"
+"""The chart whose policy protects what its vendors write. Volcano's keys are left to the chart of the agent."""
+
+OF_VENDORS: Final = {"": (), "hami": ("hami",), "neuron": ("neuron",), "hami-neuron": ("hami", "neuron")}
+"""The systems that the allocator's policy is about, by the vendors that it serves."""
 
 FILE: Final = Path("files") / "allocation-policy.yaml"
 _HEAD: Final = "# Generated from the program: python -m tests.contract.charts.policies\n"
 
 
-def allocations(chart: str) -> allocation_policy.Allocations:
-    """What a chart protects, and the accounts that it trusts whatever the release."""
-    return allocation_policy.systems(Registry(BUILTIN))[SYSTEMS[chart]]
+def allocations(chart: str, served: str = "hami-neuron") -> allocation_policy.Allocations:
+    """What a chart protects, and the accounts that it trusts whatever the release; the allocator's for some vendors."""
+    systems = allocation_policy.systems(Registry(BUILTIN))
+    if chart != ALLOCATOR:
+        return systems[SYSTEMS[chart]]
+    found = allocation_policy.Allocations(marks=(allocator_mark.KEY,), users=systems["volcano"].users)
+    for name in OF_VENDORS[served]:
+        found |= systems[name]
+    if "neuron" not in OF_VENDORS[served]:
+        found = replace(found, keys=tuple(key for key in found.keys if key not in systems["neuron"].keys))
+    return found
 
 
 def remedy(chart: str) -> str:
@@ -33,11 +49,16 @@ def remedy(chart: str) -> str:
 
 def document(chart: str) -> dict[str, Any]:
     """The content of the file."""
-    found = allocations(chart)
+    if chart != ALLOCATOR:
+        return _document(allocations(chart), remedy(chart))
+    return {served: _document(allocations(chart, served), remedy(chart)) for served in OF_VENDORS}
+
+
+def _document(found: allocation_policy.Allocations, remedy: str) -> dict[str, Any]:
     return {
         "users": sorted(found.users),
         "accounts": account_policies.ACCOUNTS,
-        "spec": allocation_policy.rules(found, remedy=remedy(chart)),
+        "spec": allocation_policy.rules(found, remedy=remedy),
     }
 
 
@@ -47,5 +68,5 @@ def text(chart: str) -> str:
 
 
 if __name__ == "__main__":
-    for _chart in SYSTEMS:
+    for _chart in (*SYSTEMS, ALLOCATOR):
         (CHARTS / _chart / FILE).write_text(text(_chart))

@@ -13,10 +13,9 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from hami_plugins.allocator.shared_settings import SharedAllocatorSettings
 from koordinator_adapter.server.settings import AdapterSettings
-from neuron_topology.server.settings import NeuronAllocatorSettings as NeuronSettings
 from volcano_vgpu.agent import config
-from volcano_vgpu.allocation.settings import VgpuAllocatorSettings
 from volcano_vgpu.core.model import SharingMode
 from volcano_vgpu.core.settings import AgentSettings
 
@@ -30,12 +29,17 @@ OF_THE_AGENT: Final = (
     "version", "node", "kubeletDirectory", "podResourcesSocket", "librarySource", "librarySha256", "listen",
     "daemonSet", "resources", "knownMigGeometries",
 )  # fmt: skip
-"""What the chart says itself, or takes from ``deviceConfig``, which the allocator has to know as well."""
+"""What the chart says itself, or takes from ``deviceConfig``."""
 
-OF_THE_ALLOCATOR: Final = ("version", "mode", "service", "listen", "certificate", "webhooks")
+OF_THE_ALLOCATOR: Final = ("version", "vendors", "service", "listen", "certificate", "webhooks")
 OF_KOORDINATOR: Final = ("version", "service", "listen", "certificate", "webhooks", "node")
 OF_THE_PART: Final = ("librarySource", "librarySha256")
-OF_NEURON: Final = ("version", "service", "listen", "certificate", "webhooks", "binds")
+ELSEWHERE_IN_THE_ALLOCATOR: Final = {
+    "SharedAllocatorLease": "name",
+    "KubeSchedulerSettings": "name",
+    "VolcanoAllocatorSettings": "mode",
+}
+"""Members of parts of its settings that the chart says itself."""
 
 RENAMED: Final = (
     "devicePlugin", "deviceSplitCount", "deviceMemoryScaling", "deviceCoreScaling", "devices", "mockDevicePlugin",
@@ -43,6 +47,13 @@ RENAMED: Final = (
 )  # fmt: skip
 """Words of HAMi's chart. The schema lets them pass, for a template refuses them with the word that is used here."""
 
+RENAMED_OF_VENDORS: Final = (
+    "resourcePriority", "mluResourceName", "mluResourceMem", "mluResourceCores", "dcuResourceName", "dcuResourceMem",
+    "dcuResourceCores", "metaxResourceName", "metaxResourceMem", "metaxResourceCore", "metaxsgpuTopologyAware",
+)  # fmt: skip
+"""Further ones, about what only the allocator has."""
+
+ELSEWHERE: Final[Schema] = {"description": "Called otherwise here; the error says how."}
 TEXT: Final[Schema] = {"type": "string"}
 NAME: Final[Schema] = {"type": "string", "minLength": 1}
 FLAG: Final[Schema] = {"type": "boolean"}
@@ -132,40 +143,42 @@ def settings(model: type[BaseModel], without: Sequence[str]) -> tuple[Schema, Ma
 def volcano_vgpu() -> Schema:
     """The values of ``volcano-vgpu``."""
     agent, of_agent = settings(AgentSettings, OF_THE_AGENT)
-    allocator, of_allocator = settings(VgpuAllocatorSettings, OF_THE_ALLOCATOR)
-    allocator["properties"]["lease"] = {"$ref": "#/definitions/VgpuAllocatorLease"}
-    definitions = {**of_agent, **of_allocator}
-    definitions["VgpuAllocatorLease"]["properties"].pop("name")
     document = members(
         **SHARED,
         deviceConfig=_device_config(),
         nodeConfig=_node_config(),
         agent=_agent(agent),
-        allocator=_allocator(allocator),
-        networkPolicy=NETWORK_POLICY,
+        networkPolicy=members(enabled=FLAG, scrapers=OBJECTS),
         nodePolicy=members(enabled=FLAG),
         allocationPolicy=ALLOCATION_POLICY,
         rbac=members(create=FLAG, volcano=FLAG),
-        serviceAccounts=members(agent=ACCOUNT, allocator=ACCOUNT),
+        serviceAccounts=members(agent=ACCOUNT),
         uninstall=UNINSTALL,
-        verify=VERIFY,
         monitoring=MONITORING,
         **_renamed(),
+        **_moved("allocator", "verify"),
     )
-    needed = _used(definitions, document)
+    needed = _used(of_agent, document)
     return {"$schema": DRAFT, "title": "Values of the chart volcano-vgpu", **document, "definitions": needed}
 
 
 def umbrella() -> Schema:
     """The values of ``hami-plugins``; what stands under a product is that chart's own to look at."""
     document = members(
-        **{name: SHARED[name] for name in ("enabled", "global")}, **dict.fromkeys(SCHEMAS, OBJECT), **_renamed()
+        **{name: SHARED[name] for name in ("enabled", "global")},
+        **dict.fromkeys(SCHEMAS, OBJECT),
+        **_renamed(),
+        **_moved(*RENAMED_OF_VENDORS, "neuron-topology"),
     )
     return {"$schema": DRAFT, "title": "Values of the chart hami-plugins", **document}
 
 
 def _renamed() -> dict[str, Schema]:
-    return {name: {"description": "Called otherwise here; the error says how."} for name in RENAMED}
+    return _moved(*RENAMED)
+
+
+def _moved(*names: str) -> dict[str, Schema]:
+    return dict.fromkeys(names, ELSEWHERE)
 
 
 def _some(**properties: Schema) -> Schema:
@@ -197,23 +210,30 @@ def _node_config() -> Schema:
     return members(nodeconfig={"type": "array", "items": {**entry, "required": ["name"]}})
 
 
-def neuron_topology() -> Schema:
-    """The values of ``neuron-topology``."""
-    found, definitions = settings(NeuronSettings, OF_NEURON)
-    found["properties"]["lease"] = {"$ref": "#/definitions/NeuronAllocatorLease"}
-    definitions = {name: definitions[name] for name in ("NeuronAllocatorLease", "Logging")}
-    definitions["NeuronAllocatorLease"]["properties"].pop("name")
+def allocator() -> Schema:
+    """The values of ``allocator``."""
+    found, definitions = settings(SharedAllocatorSettings, OF_THE_ALLOCATOR)
+    for part, name in ELSEWHERE_IN_THE_ALLOCATOR.items():
+        definitions[part]["properties"].pop(name)
     server = _server(found)
     server["properties"]["webhooks"]["properties"]["jobs"] = FLAG
     document = members(**SHARED, **server["properties"], serviceAccount=ACCOUNT)
+    document["properties"] |= _moved(*RENAMED, *RENAMED_OF_VENDORS)
     document["properties"] |= {
+        "mode": one_of("extender", "webhook", "policy"),
+        "policyVersion": one_of("v1beta1", "v1alpha1"),
+        "vendors": {**NAMES, "minItems": 1, "uniqueItems": True},
+        "schedulerName": NAME,
+        "kubeScheduler": _kube_scheduler(),
         "networkPolicy": NETWORK_POLICY,
+        "nodePolicy": members(enabled=FLAG),
         "allocationPolicy": ALLOCATION_POLICY,
-        "rbac": members(create=FLAG, kubeSchedulerBinds=FLAG),
+        "rbac": members(create=FLAG),
         "verify": VERIFY,
         "monitoring": MONITORING,
     }
-    return {"$schema": DRAFT, "title": "Values of the chart neuron-topology", **document, "definitions": definitions}
+    needed = _used(definitions, document)
+    return {"$schema": DRAFT, "title": "Values of the chart allocator", **document, "definitions": needed}
 
 
 def koordinator_adapter() -> Schema:
@@ -268,13 +288,19 @@ def _agent(found: Schema) -> Schema:
     )
 
 
-def _allocator(found: Schema) -> Schema:
-    server = _server(found)
-    server["properties"] |= {
-        "mode": one_of("extender", "webhook", "policy", "none"),
-        "policyVersion": one_of("v1beta1", "v1alpha1"),
-    }
-    return server
+def _kube_scheduler() -> Schema:
+    pods = {name: held for name, held in PODS.items() if name not in {"image", "hostNetwork", "listenHost"}}
+    return members(
+        **pods,
+        enabled=FLAG,
+        image=TEXT,
+        imagePullPolicy=IMAGE["properties"]["pullPolicy"],
+        replicas={"type": "integer", "minimum": 1},
+        profile=OBJECT,
+        extraArgs=NAMES,
+        podDisruptionBudget=members(enabled=FLAG),
+        serviceAccount=ACCOUNT,
+    )
 
 
 def _server(found: Schema) -> Schema:
@@ -321,7 +347,7 @@ def text(document: Schema) -> str:
 
 SCHEMAS: Final[Mapping[str, Callable[[], Schema]]] = {
     "volcano-vgpu": volcano_vgpu,
-    "neuron-topology": neuron_topology,
+    "allocator": allocator,
     "koordinator-adapter": koordinator_adapter,
 }
 

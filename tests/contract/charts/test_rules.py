@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,19 +11,19 @@ import yaml
 
 from hami_plugins.allocations.manifests.webhooks import WebhookTarget
 from koordinator_adapter.core import webhooks as koordinator
-from neuron_topology.core.allocator import manifests as neuron
-from tests.contract.charts import templates
+from tests.contract.charts import allocator_files, templates
 from tests.contract.charts.templates import Object
-from volcano_vgpu.core.allocator import manifests as volcano
 
-VOLCANO_VGPU, NEURON, KOORDINATOR = "volcano-vgpu", "neuron-topology", "koordinator-adapter"
-CHARTS = (VOLCANO_VGPU, NEURON, KOORDINATOR)
+VOLCANO_VGPU, ALLOCATOR, KOORDINATOR = "volcano-vgpu", "allocator", "koordinator-adapter"
+CHARTS = (VOLCANO_VGPU, ALLOCATOR, KOORDINATOR)
+SERVERS = (ALLOCATOR, KOORDINATOR)
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 ADDED = {(VOLCANO_VGPU, "agent"): ["FOWNER"]}
 """Capabilities that a container has all the same: the agent removes private folders of ended containers."""
 
 every_chart = pytest.mark.parametrize("chart", CHARTS)
+every_server = pytest.mark.parametrize("chart", SERVERS)
 
 
 def of_kind(chart: str, *kinds: str) -> list[Object]:
@@ -44,34 +44,44 @@ def webhooks(chart: str) -> dict[tuple[str, str], Object]:
     return {(each["kind"], hook["name"]): hook for each in found for hook in each["webhooks"]}
 
 
-def built() -> Mapping[str, list[Object]]:
-    """The same configurations as the programs print them, with everything in them."""
-    target = WebhookTarget(configuration="one", service="one", namespace="here")
-    return {
-        VOLCANO_VGPU: [volcano.webhooks(target)],
-        NEURON: [neuron.webhooks(target, jobs=True)],
-        KOORDINATOR: [
-            koordinator.mutating(target, injects=True),
-            koordinator.validating(target),
-        ],
-    }
-
-
-@every_chart
-def test_webhooks_fail_and_wait_as_those_of_the_program(chart: str) -> None:
+def test_webhooks_fail_and_wait_as_those_of_the_program() -> None:
     """Placeholders of the templates are left out; all that is written there is compared."""
-    expected = {(each["kind"], hook["name"]): hook for each in built()[chart] for hook in each["webhooks"]}
-    found = webhooks(chart)
+    target = WebhookTarget(configuration="one", service="one", namespace="here")
+    built = [koordinator.mutating(target, injects=True), koordinator.validating(target)]
+    expected = {(each["kind"], hook["name"]): hook for each in built for hook in each["webhooks"]}
+    found = webhooks(KOORDINATOR)
     assert found.keys() == expected.keys()
     for key, hook in expected.items():
         for part in ("failurePolicy", "timeoutSeconds", "sideEffects", "matchPolicy", "reinvocationPolicy"):
             assert found[key].get(part) == hook.get(part), (key, part)
 
 
-@pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON])
-def test_a_marked_binding_fails_while_no_server_answers(chart: str) -> None:
-    (marked,) = (hook for (_, name), hook in webhooks(chart).items() if name.startswith("marked."))
+@pytest.mark.parametrize("name", allocator_files.FILES)
+def test_what_the_allocators_templates_are_made_from_is_the_programs(name: str) -> None:
+    assert (allocator_files.FOLDER / name).read_text() == allocator_files.text(name), (
+        "write it anew: python -m tests.contract.charts.allocator_files"
+    )
+
+
+def test_a_marked_binding_fails_while_no_server_answers() -> None:
+    hooks = yaml.safe_load((allocator_files.FOLDER / "webhooks.yaml").read_text())["webhooks"]
+    (marked,) = (hook for hook in hooks if hook["name"].startswith("marked."))
     assert marked["failurePolicy"] == "Fail"
+
+
+def test_the_names_of_a_vendors_resources_stand_where_the_settings_have_them() -> None:
+    vendors = yaml.safe_load((allocator_files.FOLDER / "vendors.yaml").read_text())["vendors"]
+    places = {each["name"]: (each["section"], each["word"]) for each in vendors}
+    assert places["NVIDIA"] == ("devices.nvidia", "")
+    assert places["XPU"] == ("devices.kunlun", "")
+    assert places["Ascend310P"] == ("devices.vnpus.configs", "Ascend310P")
+    assert places["BI-V150"] == ("devices.iluvatars", "BI-V150")
+    assert places["Volcano-vGPU"] == ("volcano.deviceConfig.nvidia", "")
+    keys = {name["name"]: name["key"] for each in vendors for name in each["resources"]}
+    assert keys["metax-tech.com/vmemory"] == "resourceVMemoryName"
+    assert keys["huawei.com/Ascend310P"] == "resourceName"
+    assert keys["volcano.sh/vgpu-cores"] == "resourceCoreName"
+    assert [name for name, key in keys.items() if not key] == ["aws.amazon.com/neurondevice"]
 
 
 def test_a_record_waits_for_the_limits_that_go_with_it() -> None:
@@ -132,14 +142,15 @@ def test_an_agent_writes_no_spec_no_labels_and_its_own_annotations_alone() -> No
     }
 
 
-def test_the_server_of_allocations_writes_one_annotation_of_nodes() -> None:
-    spec = rules_of_policies(VOLCANO_VGPU)["by-the-allocator"]
+def test_the_allocator_writes_its_own_annotations_of_nodes_alone() -> None:
+    spec = rules_of_policies(ALLOCATOR)["by-the-allocator"]
     assert spec["failurePolicy"] == "Fail"
-    before, after, key = "variables.before", "variables.after", "key == 'volcano.sh/vgpu-touched'"
     assert {flat(each["expression"]) for each in spec["validations"]} == {
         "object.spec == oldObject.spec && object.metadata.?labels == oldObject.metadata.?labels",
-        f"{after}.all(key, {key} || (key in {before} && {before}[key] == {after}[key]))"
-        f" && {before}.all(key, key in {after})",
+        " && ".join(
+            f"object.metadata.?{each} == oldObject.metadata.?{each}" for each in ("finalizers", "ownerReferences")
+        ),
+        kept("variables.before", "variables.after", "key in variables.own"),
     }
 
 
@@ -175,7 +186,7 @@ def test_every_container_drops_all_capabilities(chart: str) -> None:
             assert context["readOnlyRootFilesystem"] is True, pod
 
 
-@every_chart
+@every_server
 def test_secrets_are_read_by_name_alone(chart: str) -> None:
     roles = of_kind(chart, "Role", "ClusterRole")
     assert roles
@@ -188,7 +199,7 @@ def test_secrets_are_read_by_name_alone(chart: str) -> None:
         assert rule["resourceNames"] == [f"_include_{chart}.certificateSecret_"]
 
 
-@every_chart
+@every_server
 def test_only_an_account_that_helm_deletes_again_may_write_webhook_configurations(chart: str) -> None:
     """Who may write one can have any pod of the cluster rewritten, and no admission policy holds there."""
     roles = of_kind(chart, "Role", "ClusterRole")

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
+from hami_plugins.allocator.shared_settings import SharedAllocatorSettings
 from koordinator_adapter.server.settings import AdapterSettings, NodeSettings
-from neuron_topology.server.settings import NeuronAllocatorSettings as NeuronSettings
 from tests.contract.charts import schemas
-from volcano_vgpu.allocation.settings import VgpuAllocatorSettings
 from volcano_vgpu.core.settings import AgentSettings
 
 UMBRELLA = schemas.CHARTS.parent
@@ -51,33 +50,50 @@ def test_the_schema_of_the_umbrella_is_generated_too() -> None:
     assert (UMBRELLA / schemas.FILE).read_text() == schemas.text(schemas.umbrella())
 
 
-def test_words_of_other_charts_are_told_by_the_umbrella_as_by_the_chart_itself() -> None:
+def told(chart: Path, what: str) -> dict[str, str]:
+    """What a chart says of words of HAMi's chart: those that are called otherwise, or stand elsewhere."""
+    text = (chart / "templates" / "_renamed.tpl").read_text()
+    found: dict[str, str] = yaml.safe_load(text.partition(f'.{what}" -}}}}\n')[2].partition("{{- end -}}")[0])
+    return found
+
+
+def is_a_value(chart: Path, path: str) -> bool:
+    """Whether a value of that path may be set."""
+    whole = schema(chart)
+    found = whole
+    for word in path.split("."):
+        while "$ref" in found or "anyOf" in found:
+            found = found["anyOf"][0] if "anyOf" in found else whole["definitions"][found["$ref"].rpartition("/")[2]]
+        if word not in found["properties"]:
+            return False
+        found = found["properties"][word]
+    return bool(found != schemas.ELSEWHERE)
+
+
+def test_words_of_other_charts_are_told_by_the_umbrella_as_by_the_charts_themselves() -> None:
     """One is where the other is, below the name of the chart."""
-
-    def told(chart: Path, what: str) -> dict[str, str]:
-        text = (chart / "templates" / "_renamed.tpl").read_text()
-        found: dict[str, str] = yaml.safe_load(text.partition(f'.{what}" -}}}}\n')[2].partition("{{- end -}}")[0])
-        return found
-
-    own, whole = (told(chart, "renamed") for chart in (schemas.CHARTS / "volcano-vgpu", UMBRELLA))
-    assert {old: whole[old] for old in own if old != "devices.nvidia.enabled"} == {
-        old: f"volcano-vgpu.{new}" for old, new in own.items() if old != "devices.nvidia.enabled"
-    }
-    elsewhere = told(schemas.CHARTS / "volcano-vgpu", "elsewhere")
-    assert elsewhere.keys() == told(UMBRELLA, "elsewhere").keys()
-    assert {old.partition(".")[0] for old in [*own, *elsewhere]} == set(schemas.RENAMED)
-    for new in own.values():
-        found = schema(schemas.CHARTS / "volcano-vgpu")
-        for word in new.split("."):
-            found = found["properties"][word]
+    whole = told(UMBRELLA, "renamed")
+    for chart in (schemas.CHARTS / "volcano-vgpu", schemas.CHARTS / "allocator"):
+        for old, new in told(chart, "renamed").items():
+            assert f"{chart.name}.{new}" in whole[old] or old == "devices.nvidia.enabled", old
+            assert is_a_value(chart, new), new
+        mentioned = {old.partition(".")[0] for old in (*told(chart, "renamed"), *told(chart, "elsewhere"))}
+        passed = {name for name, kind in schema(chart)["properties"].items() if kind == schemas.ELSEWHERE}
+        assert mentioned == passed
+    mentioned = {old.partition(".")[0] for old in (*whole, *told(UMBRELLA, "elsewhere"))}
+    passed = {name for name, kind in schema(UMBRELLA)["properties"].items() if kind == schemas.ELSEWHERE}
+    assert mentioned == passed
+    for new in whole.values():
+        for one in new.split(" or "):
+            name, _, path = one.partition(" (")[0].partition(".")
+            assert is_a_value(schemas.CHARTS / name, path), new
 
 
 @pytest.mark.parametrize(
     ("name", "path", "model", "without"),
     [
         ("volcano-vgpu", ("agent", "settings"), AgentSettings, schemas.OF_THE_AGENT),
-        ("volcano-vgpu", ("allocator", "settings"), VgpuAllocatorSettings, schemas.OF_THE_ALLOCATOR),
-        ("neuron-topology", ("settings",), NeuronSettings, schemas.OF_NEURON),
+        ("allocator", ("settings",), SharedAllocatorSettings, schemas.OF_THE_ALLOCATOR),
         ("koordinator-adapter", ("settings",), AdapterSettings, schemas.OF_KOORDINATOR),
         ("koordinator-adapter", ("node", "settings"), NodeSettings, schemas.OF_THE_PART),
     ],
@@ -103,7 +119,8 @@ def test_every_value_is_written_down_with_its_default(chart: Path) -> None:
         for word in filter(None, path.split(".")):
             held = held[word]
         assert isinstance(held, dict), path
-        assert set(held) == set(properties) - set(schemas.RENAMED), path
+        elsewhere = {name for name, kind in properties.items() if kind == schemas.ELSEWHERE}
+        assert set(held) == set(properties) - elsewhere, path
 
 
 @every_chart

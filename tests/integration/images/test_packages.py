@@ -14,16 +14,15 @@ import pytest
 import urllib3
 import yaml
 
-from charts.docker.targets import AGENT, ALLOCATOR, KOORDINATOR, NEURON, TARGETS, Target
+from charts.docker.targets import AGENT, ALLOCATOR, KOORDINATOR, TARGETS, Target
+from hami_plugins.allocations.manifests import webhooks as allocator
 from hami_plugins.allocations.manifests.webhooks import WebhookTarget as Asked
 from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
 from hami_plugins.sandbox.fleet import bare_node
 from koordinator_adapter.core import webhooks as koordinator
-from neuron_topology.core.allocator import manifests as neuron
 from tests.integration.images.trees import Tree
 from tests.integration.volcano_vgpu.machines import NODE, container, machine, pod
 from tests.waiting import wait_for
-from volcano_vgpu.core.allocator import manifests as volcano
 
 HERE = "127.0.0.1"
 GPU = "GPU-aaaaaaaa-1"
@@ -107,7 +106,7 @@ def test_the_agents_image_has_what_the_agent_imports(lay: Callable[[Target], Tre
             node.started(node.create(pod("a", container(memory=2000), ids=f"{GPU},NVIDIA,2000,0:")))
             assert ask(f"http://{HERE}:{port}/metrics", Accept="application/openmetrics-text; version=1.0.0")[0] == 200
             tree.run("volcano-vgpu", "verify", *cluster, code=0)
-        tree.run("volcano-vgpu", "clean", "--dry-run", "--release", "default/vgpu", *cluster)
+        tree.run("volcano-vgpu", "clean", "--agents-only", "--dry-run", "--release", "default/vgpu", *cluster)
     assert "driver" in tree.run("volcano-vgpu", "cards", code=2)
     used(tree)
 
@@ -123,16 +122,12 @@ def settings_of(folder: Path, plain: int, hooks: int) -> dict[str, Any]:
     }
 
 
+HOOKS = allocator.Hooks(domain="allocator.hami-plugins.io", marker="hami-plugins.io/allocator", resources=(), keys=())
 PRODUCTS: dict[Target, tuple[str, str, list[dict[str, Any]]]] = {
     ALLOCATOR: (
-        "volcano-vgpu",
         "allocator",
-        [volcano.webhooks(Asked(configuration="volcano-vgpu-allocator", service="s", namespace="default"))],
-    ),
-    NEURON: (
-        "neuron",
-        "allocator",
-        [neuron.webhooks(Asked(configuration="neuron-allocator", service="s", namespace="default"))],
+        "run",
+        [allocator.webhooks(HOOKS, Asked(configuration="hami-plugins-allocator", service="s", namespace="default"))],
     ),
     KOORDINATOR: (
         "koordinator",
@@ -169,13 +164,10 @@ def test_a_servers_image_has_what_its_processes_import(
         assert ask(f"http://{HERE}:{plain}/metrics", Accept="application/openmetrics-text; version=1.0.0")[0] == 200
         tree.run(product, "trust", *given)
         url = f"http://{HERE}:{plain}"
-        cluster = given[2:]
-        tree.run(product, "verify", *(("--no-nodes", "--allocator", url, *cluster) if target is ALLOCATOR else (url,)))
+        tree.run(product, "verify", url)
     if target is KOORDINATOR:
         node_part(tree, tmp_path, server)
-    if target is not NEURON:
-        more = ("--agents-only", "--release", "default/vgpu") if target is ALLOCATOR else ()
-        tree.run(product, "clean", *more, "--kubeconfig", str(tmp_path / "kubeconfig"))
+        tree.run(product, "clean", "--kubeconfig", str(tmp_path / "kubeconfig"))
     used(tree)
 
 

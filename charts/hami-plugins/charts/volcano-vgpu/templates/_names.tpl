@@ -13,7 +13,6 @@
 {{- end -}}
 
 {{- define "volcano-vgpu.agent" -}}{{ include "volcano-vgpu.fullname" . }}-agent{{- end -}}
-{{- define "volcano-vgpu.allocator" -}}{{ include "volcano-vgpu.fullname" . }}-allocator{{- end -}}
 
 {{/* Objects of the whole cluster carry the namespace, so that two releases of one name do not meet. */}}
 {{- define "volcano-vgpu.clusterName" -}}
@@ -22,9 +21,6 @@
 
 {{- define "volcano-vgpu.agentAccount" -}}
 {{- .Values.serviceAccounts.agent.name | default (include "volcano-vgpu.agent" .) -}}
-{{- end -}}
-{{- define "volcano-vgpu.allocatorAccount" -}}
-{{- .Values.serviceAccounts.allocator.name | default (include "volcano-vgpu.allocator" .) -}}
 {{- end -}}
 
 {{- define "volcano-vgpu.selector" -}}
@@ -59,11 +55,6 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- $named = append $named (kindIs "string" . | ternary (dict "name" .) .) -}}
 {{- end -}}
 {{- with uniq $named }}imagePullSecrets: {{ toJson . }}{{ end -}}
-{{- end -}}
-
-{{/* Whether there is a server; the other modes have none. */}}
-{{- define "volcano-vgpu.serves" -}}
-{{- if has .Values.allocator.mode (list "extender" "webhook") }}yes{{ end -}}
 {{- end -}}
 
 {{/* The names of Volcano's resources, as the products take them from its device configuration. */}}

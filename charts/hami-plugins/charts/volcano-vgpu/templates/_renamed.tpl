@@ -18,25 +18,23 @@ resourceName: deviceConfig.nvidia.resourceCountName
 resourceMem: deviceConfig.nvidia.resourceMemoryName
 resourceMemPercentage: deviceConfig.nvidia.resourceMemoryPercentageName
 resourceCores: deviceConfig.nvidia.resourceCoreName
-schedulerName: allocator.settings.schedulers
-scheduler.replicas: allocator.replicas
-scheduler.nodeSelector: allocator.nodeSelector
-scheduler.tolerations: allocator.tolerations
-scheduler.resources: allocator.resources
 devices.nvidia.enabled: agent.enabled
 {{- end -}}
 
 {{/* Of what other charts have below a word: where that stands here. */}}
 {{- define "volcano-vgpu.elsewhere" -}}
 devicePlugin: what is set about the agent stands under agent, see the values of the chart
-scheduler: there is no scheduler here, for Volcano schedules; how it packs and spreads is allocator.settings.policy
-devices: this chart is about NVIDIA's cards; Neuron devices are neuron-topology's, and others' are koordinator-adapter's
+scheduler: this chart is the agent of nodes; the server that schedulers ask is the chart allocator
+schedulerName: this chart is the agent of nodes; the scheduler's name is schedulerName of the chart allocator
+devices: this chart is about NVIDIA's cards; other vendors' devices are allocated by the chart allocator (vendors), and HAMi's own device plugins give them out
+allocator: the server is the chart allocator; write its values there, one level higher
+verify: helm test asks the server in the chart allocator; write verify there
 mockDevicePlugin: for tries without cards write them into a file, and name it in agent.settings.cardsFile
 {{- end -}}
 
 {{/* What has members; without anything under it Helm passes nothing on. */}}
 {{- define "volcano-vgpu.parts" -}}
-global deviceConfig nodeConfig agent agent.image agent.settings agent.library agent.resources allocator allocator.image allocator.settings allocator.ports allocator.webhooks allocator.certificate allocator.certificate.issuer allocator.resources allocator.podDisruptionBudget networkPolicy nodePolicy allocationPolicy rbac serviceAccounts serviceAccounts.agent serviceAccounts.allocator uninstall verify monitoring monitoring.podMonitor monitoring.serviceMonitor monitoring.prometheusRule monitoring.dashboard
+global deviceConfig nodeConfig agent agent.image agent.settings agent.library agent.resources networkPolicy nodePolicy allocationPolicy rbac serviceAccounts serviceAccounts.agent uninstall monitoring monitoring.podMonitor monitoring.serviceMonitor monitoring.prometheusRule monitoring.dashboard
 {{- end -}}
 
 {{- define "volcano-vgpu.checked" -}}
@@ -74,20 +72,14 @@ global deviceConfig nodeConfig agent agent.image agent.settings agent.library ag
 {{- if and (hasKey .Values.global "gpuHookPath") (not .Values.agent.settings.hookPath) -}}
 {{- fail (printf "\nglobal.gpuHookPath: HAMi-core's folder on nodes is agent.settings.hookPath here, with all of its name (%s/vgpu); with that set, this one is another chart's" .Values.global.gpuHookPath) -}}
 {{- end -}}
-{{- if and (eq .Values.allocator.certificate.source "bootstrap") .Values.allocator.certificate.secretName -}}
-{{- fail "\nallocator.certificate.secretName: with allocator.certificate.source bootstrap the server keeps its certificate in a Secret of its own; leave the name out, or set the source to secret" -}}
-{{- end -}}
-{{- if and (eq .Values.allocator.certificate.source "secret") (not (and .Values.allocator.certificate.secretName .Values.allocator.certificate.caBundle)) -}}
-{{- fail "\nallocator.certificate.source: secret needs allocator.certificate.secretName (a Secret with tls.crt and tls.key) and allocator.certificate.caBundle (the authority that signed it, PEM in base64)" -}}
-{{- end -}}
 {{- if and .Values.agent.enabled (not (or .Values.agent.nodeSelector .Values.agent.affinity)) -}}
 {{- fail "\nagent.nodeSelector: say which nodes have cards ({gpu: \"on\"}), or use agent.affinity: an agent on a node without cards is never ready, and upgrades wait for it. {kubernetes.io/os: linux} means every node" -}}
 {{- end -}}
 {{- if and .Values.agent.library.image .Values.agent.library.hostPath -}}
 {{- fail "\nagent.library: image and hostPath are two ways to have HAMi-core's library; set one of them" -}}
 {{- end -}}
-{{- if not (or .Values.agent.enabled (ne .Values.allocator.mode "none") (and .Values.uninstall.clean .Release.IsUpgrade)) -}}
-{{- fail "\nagent.enabled is false and allocator.mode is none; nothing would be installed; set enabled: false for the whole chart" -}}
+{{- if not (or .Values.agent.enabled (and .Values.uninstall.clean .Release.IsUpgrade)) -}}
+{{- fail "\nagent.enabled is false; nothing would be installed; set enabled: false for the whole chart" -}}
 {{- end -}}
 {{- if and .Values.monitoring.podMonitor.enabled .Values.monitoring.serviceMonitor.enabled -}}
 {{- fail "\nmonitoring: podMonitor and serviceMonitor are two ways to find the same pods, and with both everything counts twice; enable one of them" -}}

@@ -1,0 +1,21 @@
+{{/* The next steps; the umbrella chart prints them as well. */}}
+{{- define "allocator.notes" -}}
+{{- $needs := include "allocator.needs" . | fromJson }}
+{{- if include "allocator.serves" . -}}
+Configure the scheduler to ask it. To print the configuration, and to check the present one:
+
+  kubectl get configmap {{ include "allocator.fullname" . }} --namespace {{ .Release.Namespace }} --output 'jsonpath={.data.allocator\.yaml}' > allocator.yaml
+{{- if or $needs.volcano $needs.neuron }}
+  hami-plugins allocator conf --config allocator.yaml
+  hami-plugins allocator conf --config allocator.yaml --live
+{{- end }}
+{{- if .Values.kubeScheduler.enabled }}
+
+Pods with schedulerName {{ .Values.schedulerName }} are scheduled by the release's own kube-scheduler; nothing else has to be configured for them.
+{{- else if $needs.kubeScheduler }}
+  hami-plugins allocator conf --config allocator.yaml --kube-scheduler
+{{- end }}
+{{- else -}}
+An admission policy removes stale allocations of Volcano from Bindings. There is no server.
+{{- end }}
+{{- end -}}

@@ -1,0 +1,24 @@
+{{- define "allocator.scheduler" -}}{{ include "allocator.fullname" . }}-scheduler{{- end -}}
+
+{{- define "allocator.schedulerAccount" -}}
+{{- .Values.kubeScheduler.serviceAccount.name | default (include "allocator.scheduler" .) -}}
+{{- end -}}
+
+{{/* kube-scheduler's configuration: one profile, and the extender as the program prints it. */}}
+{{- define "allocator.schedulerConfiguration" -}}
+{{- $needs := include "allocator.needs" . | fromJson -}}
+{{- $file := .Files.Get "files/kube-scheduler.yaml" | fromYaml -}}
+{{- $extender := first $file.extenders -}}
+{{- $managed := list -}}
+{{- range include "allocator.resources" (dict "root" . "kubeScheduler" true) | fromJsonArray -}}
+{{- $managed = append $managed (merge (dict "name" .) (first $extender.managedResources)) -}}
+{{- end -}}
+{{- $ours := dict
+  "urlPrefix" (printf "http://%s.%s.svc:%v%s" (include "allocator.fullname" .) .Release.Namespace .Values.ports.plain $file.path)
+  "httpTimeout" ($needs.locks | empty | ternary $file.timeouts.plain $file.timeouts.locked)
+  "managedResources" $managed -}}
+{{- if not $needs.binds }}{{ $extender = omit $extender "bindVerb" }}{{ end -}}
+{{- $lease := dict "leaderElect" true "resourceLock" "leases" "resourceName" (include "allocator.scheduler" .) "resourceNamespace" .Release.Namespace -}}
+{{- $profile := merge (dict "schedulerName" .Values.schedulerName) (deepCopy (.Values.kubeScheduler.profile | default dict)) -}}
+{{- dict "apiVersion" $file.apiVersion "kind" $file.kind "leaderElection" $lease "profiles" (list $profile) "extenders" (list (merge $ours $extender)) | toYaml -}}
+{{- end -}}

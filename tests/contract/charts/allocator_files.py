@@ -1,0 +1,151 @@
+"""``python -m tests.contract.charts.allocator_files`` writes the files that the chart of the allocator is made from.
+
+Vendors, webhooks, and kube-scheduler's extender are the program's. What values and vendors decide is a word in capitals
+in them; the templates put the vendors' names, namespaces, and addresses there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from hami_plugins.allocations.lock_demand import lock_keys
+from hami_plugins.allocations.manifests import kube_scheduler_configuration, webhooks
+from hami_plugins.allocations.manifests.webhooks import Hooks, WebhookTarget
+from hami_plugins.allocations.product import served_by_hami
+from hami_plugins.allocator.handlers import SCHEDULER_PATH
+from hami_plugins.allocator.shared_allocator import DOMAIN
+from hami_plugins.cli.allocator_server import extension_of
+from hami_plugins.cli.kit import output
+from hami_plugins.cli.kit.inputs import registry_of
+from hami_plugins.config.settings import Settings
+from hami_plugins.engine.annotate import BOOKKEEPING
+from hami_plugins.engine.registry import Registry
+from hami_plugins.errors import ConfigError
+from hami_plugins.model.dialect import Dialect
+from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.model.vendor_names import ResourceNames
+from hami_plugins.wire import allocator_mark
+from tests.contract.charts.schemas import CHARTS
+
+FOLDER: Final = CHARTS / "allocator" / "files"
+_HEAD: Final = "# Generated from the program: python -m tests.contract.charts.allocator_files\n"
+_PROBE: Final = "probe.example/x"
+
+SECTIONS: Final = (
+    "nvidia", "cambricon", "hygon", "metax", "enflame", "mthreads", "kunlun", "awsneuron", "amd", "vastai", "biren",
+)  # fmt: skip
+"""Sections of HAMi's ``device-config.yaml`` that are about one vendor, or two."""
+
+NAMES: Final = (
+    "resourceCountName", "resourceMemoryName", "resourceMemoryPercentageName", "resourceCoreName",
+    "resourcePriorityName", "resourceVCountName", "resourceVMemoryName", "resourceVCoreName", "resourceNameGCU",
+    "resourceNameVGCU", "resourceNameDRSGCU", "resourceNameGCUMemory", "resourceNameGCUCore", "resourceName",
+)  # fmt: skip
+"""Every key of a section that names a resource."""
+
+_RESOURCES: Final = ResourceNames(count="RESOURCES")
+
+
+def vendors() -> dict[str, Any]:
+    """What each vendor's devices are called, and what serving them takes."""
+    served = [spec for spec in registry_of(Settings()) if spec.dialect is not Dialect.KOORDINATOR]
+    return {
+        "bookkeeping": list(BOOKKEEPING),
+        "requeued": allocator_mark.REQUEUED_KEY,
+        "vendors": [_vendor(spec) for spec in served],
+    }
+
+
+def hooks() -> dict[str, Any]:
+    """The webhooks, for any vendors."""
+    target = WebhookTarget(configuration="CONFIGURATION", service="SERVICE", namespace="NAMESPACE")
+    found = Hooks(
+        domain=DOMAIN,
+        marker=allocator_mark.KEY,
+        resources=(_RESOURCES,),
+        keys=("KEYS",),
+        jobs=("JOBS",),
+    )
+    return {"webhooks": webhooks.webhooks(found, target, exempt=("EXEMPT",))["webhooks"]}
+
+
+def extender() -> dict[str, Any]:
+    """kube-scheduler's extender, for any vendors, with the two times that its calls may take."""
+    document = kube_scheduler_configuration.document("URL", (_RESOURCES,), timeout="TIMEOUT")
+    found = kube_scheduler_configuration
+    return {"path": SCHEDULER_PATH, "timeouts": {"plain": found.TIMEOUT, "locked": found.LOCKED_TIMEOUT}, **document}
+
+
+FILES: Final[Mapping[str, Any]] = {"vendors.yaml": vendors, "webhooks.yaml": hooks, "kube-scheduler.yaml": extender}
+
+
+def text(name: str) -> str:
+    """A file, as it is kept."""
+    return _HEAD + output.as_yaml(FILES[name]())
+
+
+def _vendor(spec: VendorSpec) -> dict[str, Any]:
+    section, keys = _named(spec)
+    word = spec.name if section in {"devices.vnpus.configs", "devices.iluvatars"} else ""
+    locks = lock_keys((spec,))
+    jobs = extension_of(Registry((spec,)))
+    return {
+        "name": spec.name,
+        "section": section,
+        "word": word,
+        "kubeScheduler": spec.dialect is Dialect.HAMI,
+        "hami": served_by_hami(spec),
+        "lock": locks[0].key if locks else "",
+        "keys": list(spec.keys.written()),
+        "jobs": [] if jobs is None else list(jobs.resources),
+        "resources": [{"name": name, "key": keys.get(name, "")} for name in spec.resources.all()],
+    }
+
+
+def _named(spec: VendorSpec) -> tuple[str, dict[str, str]]:
+    """The section of the settings that names a vendor's resources, and the key for each name; found by setting each."""
+    sections: dict[str, None] = {}
+    keys: dict[str, str] = {}
+    for section, key, settings in _settings(spec.name):
+        try:
+            found = registry_of(Settings.model_validate(settings)).get(spec.name)
+        except (ConfigError, ValueError):
+            continue
+        if found is None:
+            continue
+        for name in _changed(spec.resources, found.resources):
+            keys[name] = key
+            sections[section] = None
+    (section,) = sections
+    return section, keys
+
+
+def _changed(before: ResourceNames, after: ResourceNames) -> Iterator[str]:
+    for part in ("count", "memory", "memory_percentage", "cores", "priority"):
+        if getattr(before, part) and getattr(after, part) == _PROBE:
+            yield getattr(before, part)
+
+
+def _settings(vendor: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Settings that name one resource, with the place where they do: a section, and a key in it."""
+    for key in NAMES:
+        for section in SECTIONS:
+            yield f"devices.{section}", key, {"devices": {section: {key: _PROBE}}}
+        chip = {"commonWord": vendor, key: _PROBE, "memoryAllocatable": 1, "memoryCapacity": 1}
+        yield "devices.vnpus.configs", key, {"devices": {"vnpus": {"configs": [chip]}}}
+        yield "devices.iluvatars", key, {"devices": {"iluvatars": [{"commonWord": vendor, key: _PROBE}]}}
+        yield "volcano.deviceConfig.nvidia", key, {"volcano": {"deviceConfig": {"nvidia": {key: _PROBE}}}}
+    for key in ("resourceMemoryName", "resourceCoreName"):
+        chip = {"commonWord": vendor, key: _PROBE, "memoryAllocatable": 1, "memoryCapacity": 1, "resourceName": "a/b"}
+        yield "devices.vnpus.configs", key, {"devices": {"vnpus": {"configs": [chip]}}}
+
+
+def main() -> None:
+    """Write the files."""
+    for name in FILES:
+        (FOLDER / name).write_text(text(name), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
