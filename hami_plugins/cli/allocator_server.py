@@ -94,11 +94,6 @@ def scheduler_resources(vendors: Registry) -> list[ResourceNames]:
     return [spec.resources for spec in vendors if spec.dialect is Dialect.HAMI]
 
 
-def ignored_resources(vendors: Registry) -> frozenset[str]:
-    """Those of them that kube-scheduler must not hold against the capacity of nodes."""
-    return frozenset(name for spec in vendors if spec.dialect is Dialect.HAMI for name in spec.ignored_by_scheduler)
-
-
 def timeout_of(vendors: Registry) -> str:
     """How long kube-scheduler's calls may take: pods wait for plugins that take one pod at a time."""
     locked = any(lock_keys(vendors))
@@ -146,9 +141,7 @@ def print_scheduler_conf(inputs: AllocatorInputs, *, form: Form) -> int:
     vendors = vendors_of(settings)
     resources, timeout = scheduler_resources(vendors), timeout_of(vendors)
     url = settings.plain_url(SCHEDULER_PATH)
-    document = kube_scheduler_configuration.document(
-        url, resources, ignored=ignored_resources(vendors), binds=settings.scheduler.binds, timeout=timeout
-    )
+    document = kube_scheduler_configuration.document(url, resources, binds=settings.scheduler.binds, timeout=timeout)
     return print_documents((document,), form)
 
 
@@ -159,9 +152,7 @@ def check_scheduler_conf(inputs: AllocatorInputs, *, source: str, form: Form, he
     resources, timeout = scheduler_resources(vendors), timeout_of(vendors)
     place, conf = allocator.read_document(source)
     url = settings.plain_url(SCHEDULER_PATH)
-    found = kube_scheduler_configuration.check(
-        conf, url, resources, ignored=ignored_resources(vendors), binds=settings.scheduler.binds, timeout=timeout
-    )
+    found = kube_scheduler_configuration.check(conf, url, resources, binds=settings.scheduler.binds, timeout=timeout)
     return allocator.print_check(
         found, kind="KubeSchedulerConfCheck", place=place, about={}, form=form, headers=headers
     )

@@ -99,7 +99,6 @@ def test_calls_may_wait_for_hamis_device_plugins(run: Run, monkeypatch: pytest.M
     (extender,) = yaml.safe_load(run("conf", "--kube-scheduler")[1])["extenders"]
     assert extender["httpTimeout"] == "30s"
     assert "nvidia.com/gpu" in [each["name"] for each in extender["managedResources"]]
-    assert all(each["ignoredByScheduler"] for each in extender["managedResources"] if "nvidia" in each["name"])
 
 
 def test_what_is_wrong_with_kube_schedulers_conf_is_a_published_document(run: Run, tmp_path: Path) -> None:

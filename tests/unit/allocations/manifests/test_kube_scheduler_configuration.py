@@ -91,16 +91,3 @@ def test_what_is_missing_of_the_resources_is_named() -> None:
     made["extenders"][0]["managedResources"] = [{"name": "b.example/card"}]
     (found,) = check(made, URL, RESOURCES)
     assert found.what.startswith("lacks a.example/card, a.example/memory:")
-
-
-def test_what_no_node_has_a_capacity_of_is_left_to_the_extender() -> None:
-    ignored = {"a.example/memory"}
-    made = document(URL, RESOURCES, ignored=ignored)
-    managed = made["extenders"][0]["managedResources"]
-    assert [each["ignoredByScheduler"] for each in managed] == [False, True, False]
-    assert check(made, URL, RESOURCES, ignored=ignored) == ()
-    (found,) = check(document(URL, RESOURCES), URL, RESOURCES, ignored=ignored)
-    assert (found.severity, found.remedy) == ("error", "write ignoredByScheduler: true")
-    del managed[1]
-    (found,) = check(made, URL, RESOURCES, ignored=ignored)
-    assert found.remedy == "add it with ignoredByScheduler: true"
