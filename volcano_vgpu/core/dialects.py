@@ -14,10 +14,9 @@ from hami_plugins.vendors import nvidia, volcano
 DONE: Final = "18446744073709551615"
 """The time of a pod that no longer has to be served: the largest number of 64 bits, as Volcano's own plugin has it."""
 
-ALLOCATING: Final = "allocating"
 SUCCESS: Final = "success"
 FAILED: Final = "failed"
-"""Bind phases: what a scheduler writes, and what becomes of it."""
+"""The bind phases of a pod that no longer has to be served."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +70,3 @@ ALLOCATION_KEYS: Final = tuple(
 def keys_of(spec: VendorSpec) -> PodKeys:
     """The keys of the dialect that a vendor's specification is in."""
     return _KEYS[spec.dialect]
-
-
-def spells(spec: VendorSpec) -> Dialect:
-    """The dialect, as far as a node can speak it."""
-    return Dialect.HAMI if spec.dialect is Dialect.HAMI else Dialect.VOLCANO

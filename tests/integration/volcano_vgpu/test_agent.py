@@ -95,7 +95,7 @@ def test_a_restarted_agent_changes_nothing_and_goes_on(node: Machine) -> None:
 
 
 def test_device_files_are_handed_over_where_that_is_set(node: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("volcano_vgpu.agent.app.device_files", lambda: ("/dev/nvidiactl",))
+    monkeypatch.setattr("volcano_vgpu.agent.serving.device_files", lambda: ("/dev/nvidiactl",))
     with node.agent("container: {passDeviceSpecs: true}") as agent:
         node.wait_ready(agent, 20)
         uid = node.create(pod("one", container(memory=2000), ids=f"{B},NVIDIA,2000,0:"))

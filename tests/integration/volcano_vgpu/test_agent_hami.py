@@ -185,6 +185,7 @@ def test_the_dialect_changes_to_volcano_under_a_pod_that_runs_on_and_may_start_a
 
 
 def test_the_agent_does_not_start_beside_hamis_own_plugin(node: Machine) -> None:
+    wait_for(lambda: NODE in [each["metadata"]["name"] for each in node.api.get("/api/v1/nodes")["items"]], "the node")
     node.api.merge_patch(paths.node_status(NODE), {"status": {"capacity": {GPU: "10"}, "allocatable": {GPU: "10"}}})
     with node.agent(HAMI) as agent:
         told = wait_for(lambda: agent.trouble if GPU in agent.trouble else "", "the agent waits")

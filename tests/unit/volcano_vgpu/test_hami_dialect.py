@@ -152,6 +152,12 @@ def test_the_register_is_read_back_by_our_own_inventory_of_hamis_vendor() -> Non
     assert words.capacity == {}
 
 
+def test_a_node_is_asked_for_its_register_in_either_dialect() -> None:
+    node = {"metadata": {"annotations": {REGISTER: "[]", VOLCANO_REGISTER: ":"}}}
+    assert register.register_of(node, Dialect.HAMI) == "[]"
+    assert register.register_of(node, Dialect.VOLCANO) == ":"
+
+
 def test_hamis_own_register_is_nobodys_of_ours() -> None:
     text = '[{"id":"GPU-1","count":10,"devmem":8192,"devcore":100,"type":"NVIDIA-T4","mode":"hami-core","health":true}]'
     assert not hami_register.is_ours(text)
