@@ -24,6 +24,7 @@ from tests.cluster.processes import Component
 from tests.cluster.waiting import wait_until
 
 NUMBER: Final = "volcano.sh/vgpu-number"
+GPU: Final = "nvidia.com/gpu"
 MEMORY: Final = "volcano.sh/vgpu-memory"
 CORES: Final = "volcano.sh/vgpu-cores"
 REGISTER: Final = "volcano.sh/node-vgpu-register"
@@ -80,6 +81,7 @@ class NodeAgent:
         self._cards = self._folder / "cards.yaml"
         (library / "libvgpu.so").write_bytes(b"not a library; nothing on this machine loads it")
         self._port = free_port()
+        self.resource = GPU if (settings or {}).get("dialect") == "hami" else NUMBER
         self._config = self._folder / "config.yaml"
         self._config.write_text(yaml.safe_dump(self._settings(library) | dict(settings or {})))
         command = [*self._program("agent"), "--cards-file", str(self._cards)]
@@ -170,7 +172,7 @@ class NodeAgent:
 
     def offered(self) -> int:
         """The slots that the node offers."""
-        return int(self.object()["status"].get("allocatable", {}).get(NUMBER, "0"))
+        return int(self.object()["status"].get("allocatable", {}).get(self.resource, "0"))
 
     def object(self) -> Object:
         """The node as the API server has it."""

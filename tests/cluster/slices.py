@@ -22,6 +22,7 @@ FOREVER: Final = "sleep 2147483647"
 
 _END: Final = "-- that is all"
 _SAY: Final = f"env; cat /proc/self/mountinfo; echo; echo '{_END}'; "
+_MOUNTED: Final = ("/tmp/vgpu", "/usr/local/vgpu")  # noqa: S108 - where Volcano's and HAMi's plugins mount the cache
 _CACHES: Final = HOOK.removeprefix("/var/lib") + "/vgpu/containers/"  # a mount is shown by its path on its own disk
 
 
@@ -91,7 +92,7 @@ def read(text: str) -> Said:
     cache = ""
     for line in text.splitlines():
         fields = line.split(" ")
-        if len(fields) > 4 and fields[4] == "/tmp/vgpu":  # noqa: S108 - as HAMi-core wants it
+        if len(fields) > 4 and fields[4] in _MOUNTED:
             cache = fields[3]
         elif "=" in line and " " not in line.partition("=")[0]:
             key, _, value = line.partition("=")
