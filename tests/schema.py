@@ -13,6 +13,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from hami_plugins import output
 from hami_plugins.allocator.audit import AuditDocument
+from hami_plugins.cli.allocator_takeover import TakeoverCheckDocument
 from hami_plugins.cli.kit.allocator import (
     KubeSchedulerConfCheckDocument,
     NeuronConfCheckDocument,
@@ -54,6 +55,7 @@ ADAPTER: Final[TypeAdapter[Any]] = TypeAdapter(
     | VolcanoConfCheckDocument
     | KubeSchedulerConfCheckDocument
     | NeuronConfCheckDocument
+    | TakeoverCheckDocument
     | CardsDocument
     | VgpuInstallationDocument,
     config=ConfigDict(use_attribute_docstrings=True, extra="forbid"),

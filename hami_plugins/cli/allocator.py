@@ -280,3 +280,29 @@ def settings(
     if hami_values is None and hami_devices is None:
         raise typer.BadParameter("give --from-hami-values, --from-device-config, or both")
     raise typer.Exit(print_settings(hami_values, hami_devices, form=output))
+
+
+@app.command()
+def check(
+    *,
+    snapshot: options.Snapshot = None,
+    account: Annotated[
+        str,
+        typer.Option("--account", metavar="NAMESPACE/NAME", help="ServiceAccount of the allocator. Default: settings."),
+    ] = "",
+    config: options.Config = None,
+    output: options.Output = Form.TABLE,
+    no_headers: options.NoHeaders = False,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """List what is missing or in the way of a takeover from a running HAMi, or after one. Reads only.
+
+    Looks at HAMi's programs, webhooks, schedulers' configurations, registers, locks, and pods between two schedulers.
+    Exit code 1 if an error or a warning is among them.
+    """
+    from hami_plugins.cli.allocator_server import AllocatorInputs
+    from hami_plugins.cli.allocator_takeover import check as run_check
+
+    inputs = AllocatorInputs(config=config, context=context, kubeconfig=kubeconfig)
+    raise typer.Exit(run_check(inputs, snapshots=snapshot or (), account=account, form=output, headers=not no_headers))

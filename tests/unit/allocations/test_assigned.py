@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ import pytest
 from hami_plugins.allocations.answers import Declined, PodAllocation
 from hami_plugins.allocations.assigned import ForeignAssignment, foreign_assignment
 from hami_plugins.allocations.cache import AllocationCache
+from hami_plugins.allocations.product import Product
 from hami_plugins.engine.decide import Decider
+from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.vendors import nvidia, volcano
@@ -187,3 +190,33 @@ def test_an_assignment_is_its_node_its_time_and_its_lists() -> None:
     assert found == ForeignAssignment(
         N1, (("hami.io/vgpu-time", "1"), ("hami.io/vgpu-devices-allocated", "GPU-n1,NVIDIA,30000,0:;"))
     )
+
+
+def a_product() -> Product:
+    return Product(audit="A", registry=REGISTRY, rules=Rules(), marker=(MARK, "extender"))
+
+
+@pytest.mark.parametrize(
+    ("raw", "is_hamis"),
+    [
+        (a_pod(), True),
+        (a_pod(annotations={MARK: "extender"}), False),
+        (raw_objects.pod("p", raw_objects.container(limits={"volcano.sh/vgpu-number": "1"})), False),
+    ],
+    ids=["HAMi's words", "marked", "Volcano's words"],
+)
+def test_hamis_scheduler_allocates_to_unmarked_pods_in_its_words(raw: Raw, is_hamis: bool) -> None:
+    assert a_product().of_hami(objects.pod(raw)) is is_hamis
+
+
+def test_a_binding_carries_what_hami_assigned_on_that_node_alone() -> None:
+    product, intake = a_product(), asking(assigned(a_pod()), REGISTRY)
+    assert product.carried(N1, intake, {}) == intake.pod.annotations
+    assert product.carried(N2, intake, {}) is None
+    marked = asking(assigned(a_pod(annotations={MARK: "extender"})), REGISTRY)
+    assert product.carried(N1, marked, {}) is None
+
+
+def test_what_another_scheduler_carries_counts_first() -> None:
+    product = replace(a_product(), carries=lambda _node, _intake, annotations: annotations)
+    assert product.carried(N1, asking(assigned(a_pod()), REGISTRY), {"a": "b"}) == {"a": "b"}
