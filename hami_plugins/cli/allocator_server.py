@@ -19,6 +19,7 @@ from hami_plugins.allocations.manifests.account_policies import GROUPS
 from hami_plugins.allocations.manifests.allocation_policy import Allocations
 from hami_plugins.allocations.manifests.webhooks import EXEMPT
 from hami_plugins.allocations.mode import AllocatorMode
+from hami_plugins.allocations.product import served_by_hami
 from hami_plugins.allocations.served_vendors import served_vendors
 from hami_plugins.allocator.cleanup import ServerObjects, blocking_reason, cleaned
 from hami_plugins.allocator.extension import AllocatorExtensionEntry
@@ -94,6 +95,11 @@ def scheduler_resources(vendors: Registry) -> list[ResourceNames]:
     return [spec.resources for spec in vendors if spec.dialect is Dialect.HAMI]
 
 
+def ignored_by_scheduler(vendors: Registry) -> frozenset[str]:
+    """What it must not look for on nodes: HAMi's plugins do not offer it, or offer slots and not cards."""
+    return frozenset(name for spec in filter(served_by_hami, vendors) for name in spec.ignored_by_scheduler)
+
+
 def timeout_of(vendors: Registry) -> str:
     """How long kube-scheduler's calls may take: pods wait for plugins that take one pod at a time."""
     locked = any(lock_keys(vendors))
@@ -141,7 +147,9 @@ def print_scheduler_conf(inputs: AllocatorInputs, *, form: Form) -> int:
     vendors = vendors_of(settings)
     resources, timeout = scheduler_resources(vendors), timeout_of(vendors)
     url = settings.plain_url(SCHEDULER_PATH)
-    document = kube_scheduler_configuration.document(url, resources, binds=settings.scheduler.binds, timeout=timeout)
+    document = kube_scheduler_configuration.document(
+        url, resources, ignored=ignored_by_scheduler(vendors), binds=settings.scheduler.binds, timeout=timeout
+    )
     return print_documents((document,), form)
 
 
@@ -152,7 +160,14 @@ def check_scheduler_conf(inputs: AllocatorInputs, *, source: str, form: Form, he
     resources, timeout = scheduler_resources(vendors), timeout_of(vendors)
     place, conf = allocator.read_document(source)
     url = settings.plain_url(SCHEDULER_PATH)
-    found = kube_scheduler_configuration.check(conf, url, resources, binds=settings.scheduler.binds, timeout=timeout)
+    found = kube_scheduler_configuration.check(
+        conf,
+        url,
+        resources,
+        ignored=ignored_by_scheduler(vendors),
+        binds=settings.scheduler.binds,
+        timeout=timeout,
+    )
     return allocator.print_check(
         found, kind="KubeSchedulerConfCheck", place=place, about={}, form=form, headers=headers
     )

@@ -5,7 +5,7 @@ What the scheduler does with it is known from Kubernetes 1.34 ``pkg/scheduler/ex
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from hami_plugins.allocations.manifests.volcano_configuration import (
@@ -28,11 +28,17 @@ VERBS: Final[Mapping[str, str]] = {"filterVerb": "filter", "prioritizeVerb": "pr
 
 
 def document(
-    url: str, resources: Sequence[ResourceNames], *, binds: bool = True, timeout: str = TIMEOUT
+    url: str,
+    resources: Sequence[ResourceNames],
+    *,
+    ignored: Collection[str] = (),
+    binds: bool = True,
+    timeout: str = TIMEOUT,
 ) -> dict[str, Any]:
     """A configuration with the extender; ``url`` is where the scheduler reaches it, ``timeout`` is for its calls.
 
-    Where the extender ``binds``, no pod is bound without devices, also while the server is away.
+    Where the extender ``binds``, no pod is bound without devices, also while the server is away. ``ignored`` are the
+    resources that the scheduler must not look for on nodes: HAMi's plugins offer a number of cards and nothing else.
     """
     extender = {
         "urlPrefix": url,
@@ -41,13 +47,19 @@ def document(
         "nodeCacheCapable": True,
         "ignorable": False,
         "httpTimeout": timeout,
-        "managedResources": [{"name": name, "ignoredByScheduler": False} for name in names_of(resources)],
+        "managedResources": [{"name": name, "ignoredByScheduler": name in ignored} for name in names_of(resources)],
     }
     return {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": KIND, "extenders": [extender]}
 
 
-def check(
-    conf: Mapping[str, Any], url: str, resources: Sequence[ResourceNames], *, binds: bool = True, timeout: str = TIMEOUT
+def check(  # noqa: PLR0913 - what ``document`` is given, and what is checked
+    conf: Mapping[str, Any],
+    url: str,
+    resources: Sequence[ResourceNames],
+    *,
+    ignored: Collection[str] = (),
+    binds: bool = True,
+    timeout: str = TIMEOUT,
 ) -> tuple[ConfigurationFinding, ...]:
     """What is wrong with a configuration; ``url`` is where the scheduler has to reach the server."""
     extenders = conf.get("extenders")
@@ -63,7 +75,7 @@ def check(
         *_second(ours),
         *_calls(extender, place, binds=binds),
         *_answers(extender, place, timeout),
-        *_managed(extender, place, names_of(resources)),
+        *_managed(extender, place, names_of(resources), ignored),
     )
 
 
@@ -111,7 +123,9 @@ def _answers(extender: Mapping[str, Any], place: str, wanted: str) -> Iterator[C
         yield warning(f"{place} httpTimeout", f"{what}: {why}", f"write {wanted}")
 
 
-def _managed(extender: Mapping[str, Any], place: str, names: Sequence[str]) -> Iterator[ConfigurationFinding]:
+def _managed(
+    extender: Mapping[str, Any], place: str, names: Sequence[str], ignored: Collection[str]
+) -> Iterator[ConfigurationFinding]:
     where = f"{place} managedResources"
     managed = extender.get("managedResources")
     listed = [each for each in managed if isinstance(each, dict)] if isinstance(managed, list) else []
@@ -120,4 +134,10 @@ def _managed(extender: Mapping[str, Any], place: str, names: Sequence[str]) -> I
         return
     if missing := [name for name in names if name not in [each.get("name") for each in listed]]:
         what = f"lacks {', '.join(missing)}: pods that ask for that alone are not checked"
-        yield error(where, what, "add it with ignoredByScheduler: false")
+        told = "true" if set(missing) & set(ignored) else "false"
+        yield error(where, what, f"add it with ignoredByScheduler: {told}")
+    if counted := [
+        each["name"] for each in listed if each.get("name") in ignored and each.get("ignoredByScheduler") is not True
+    ]:
+        what = f"has the scheduler look for {', '.join(counted)} on nodes, which need not offer it: pods stay Pending"
+        yield error(where, what, "write ignoredByScheduler: true")

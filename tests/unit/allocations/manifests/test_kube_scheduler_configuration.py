@@ -32,6 +32,21 @@ def test_the_scheduler_asks_about_the_resources_of_all_vendors() -> None:
     assert [each["name"] for each in managed] == ["a.example/card", "a.example/memory", "b.example/card"]
 
 
+def test_the_scheduler_does_not_look_on_nodes_for_what_no_plugin_offers() -> None:
+    ignored = ("a.example/memory",)
+    made = document(URL, RESOURCES, ignored=ignored)
+    managed = made["extenders"][0]["managedResources"]
+    assert [each["ignoredByScheduler"] for each in managed] == [False, True, False]
+    assert check(made, URL, RESOURCES, ignored=ignored) == ()
+    managed[1]["ignoredByScheduler"] = False
+    (found,) = check(made, URL, RESOURCES, ignored=ignored)
+    assert (found.severity, found.place) == ("error", "extenders[0] managedResources")
+    assert found.what.startswith("has the scheduler look for a.example/memory on nodes")
+    del managed[1]
+    (found,) = check(made, URL, RESOURCES, ignored=ignored)
+    assert found.remedy == "add it with ignoredByScheduler: true"
+
+
 @pytest.mark.parametrize("extenders", [None, [], ["x"], [{"urlPrefix": "http://other.example/filter"}]])
 def test_a_configuration_without_the_extender_is_wrong(extenders: object) -> None:
     (found,) = check({"extenders": extenders}, URL, RESOURCES)
