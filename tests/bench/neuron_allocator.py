@@ -236,6 +236,11 @@ class Server:
         self._folder.cleanup()
 
     @property
+    def url(self) -> str:
+        """Where schedulers call it."""
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
     def pid(self) -> int:
         """Of the process."""
         return self._process.pid

@@ -72,7 +72,7 @@ class HamiPlugin:
         """The owner of the lock, whatever its state; without one the first that fits in the server's order."""
         try:
             if (lock := notes_of(self.api.get(f"{NODES}/{self.node}")).get(LOCK)) is not None:
-                namespace, name = _owner(lock)
+                namespace, name = owner_of(lock)
                 if name:
                     return self.api.get(f"/api/v1/namespaces/{namespace}/pods/{name}")
             found = self.api.items(PODS, fieldSelector=f"spec.nodeName={self.node}")
@@ -144,7 +144,7 @@ def release(api: Api, node: str, pod: Object, pause: Callable[[float], object] =
             return
 
 
-def _owner(lock: str) -> tuple[str, str]:
+def owner_of(lock: str) -> tuple[str, str]:
     """A lock that is neither a time nor time, namespace and name is an error."""
     stamp, *owner = lock.split(",")
     if len(owner) not in (0, 2):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -31,6 +32,8 @@ class Served(NamedTuple):
     container: str
     resource: str
     answer: Answer
+    at: float
+    """Seconds of a clock that only goes forward."""
 
     @property
     def right(self) -> bool:
@@ -113,7 +116,8 @@ class Kubelets(Runnable):
                 if (plugin := plugins.get(resource)) is not None:
                     (answer,) = plugin.allocate([count])
                     name = container["name"]
-                    self.served.append(Served(metadata["namespace"], metadata["name"], name, resource, answer))
+                    at = time.monotonic()
+                    self.served.append(Served(metadata["namespace"], metadata["name"], name, resource, answer, at))
 
     def _status(self, pod: Object, **status: str) -> None:
         """A pod that is gone meanwhile is left so."""

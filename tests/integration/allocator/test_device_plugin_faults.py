@@ -15,6 +15,7 @@ from tests.cluster.api import Api
 from tests.device_plugins.base import DevicePlugin, PluginError
 from tests.device_plugins.early import nvidia_2_4
 from tests.device_plugins.kubelets import SilentPlugin
+from tests.device_plugins.scheduler import HamiScheduler
 from tests.integration.allocator.device_plugin_sites import (
     DCU_LIMITS,
     HamiCluster,
@@ -25,7 +26,7 @@ from tests.integration.allocator.device_plugin_sites import (
     with_hygon,
     with_nvidia,
 )
-from tests.integration.allocator.hami_pods import LOCK, PHASE, VENDORS
+from tests.integration.allocator.hami_pods import ALLOCATED, LOCK, PHASE, TO_ALLOCATE, VENDORS
 from tests.integration.allocator.hami_pods import a_node as nvidia_node
 from tests.integration.volcano_vgpu.allocation.servers import LEASE, Client
 from tests.waiting import wait_for
@@ -146,6 +147,32 @@ def test_a_lock_of_hamis_own_scheduler_is_waited_for_and_named(tmp_path: Path, m
         assert cluster.lock("n1") == THEIRS
         cluster.place.server.delete("pods", "theirs", "default", grace=0)
         wait_for(lambda: cluster.bind(pod, "n1") == "")
+
+
+def test_hamis_own_scheduler_and_the_allocator_bind_to_one_node_and_no_pod_is_served_as_another_one(
+    tmp_path: Path,
+) -> None:
+    count = 6
+    with hami(tmp_path, nvidia_node("n1", cards=6)) as cluster:
+        pods = cluster.create(*(a_pod(f"p{at:02}") for at in range(2 * count)))
+        theirs = HamiScheduler(cluster.api)
+        for at, pod in enumerate(pods[:count]):
+            text = f"GPU-n1-{at},NVIDIA,1000,0:;"
+            theirs.filter(pod, "n1", {TO_ALLOCATE: text, ALLOCATED: text})
+        with cluster.kubelets(cluster.plugins(with_nvidia)) as kubelets, ThreadPoolExecutor(2 * count) as calls:
+            asked = [partial(_bound_by, theirs, pod) for pod in pods[:count]]
+            asked += [partial(_bound, cluster, pod) for pod in pods[count:]]
+            assert all(calls.map(wait_for, asked))
+            wait_for(lambda: len(kubelets.served) == 2 * count)
+            wait_for(cluster.no_locks)
+        assert not kubelets.refused
+        for each in kubelets.served:
+            assert each.right, each
+            assert f"{','.join(each.answer.devices)}:;" == cluster.notes(each.pod)[ALLOCATED]
+
+
+def _bound_by(scheduler: HamiScheduler, pod: Raw) -> bool:
+    return scheduler.bind(pod, "n1") == ""
 
 
 # Replicas
