@@ -6,7 +6,7 @@ They are taken as their objects describe them, without pods. A node that the cac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from hami_plugins.allocations.cache import UNKNOWN_NODE, AllocationCache
 from hami_plugins.engine.intake import PodInfo
@@ -19,18 +19,32 @@ from hami_plugins.wire import objects
 from hami_plugins.wire.fields import Json
 
 
+def as_it_is(raw: Json) -> Json:
+    """The node, of which nothing more is known."""
+    return raw
+
+
 class NodeAnswers:
     """The answers to one call about ``intake``; ``given`` are the Nodes that came with it, by name.
+
+    ``described`` says what a node that does not exist yet will say of its devices; it may raise ``WireError``.
 
     ``unreadable`` collects why given nodes that the cache does not know cannot be read.
     """
 
-    __slots__ = ("_ask_without_quota", "_strangers", "ask", "cache", "given", "intake", "unreadable")
+    __slots__ = ("_ask_without_quota", "_described", "_strangers", "ask", "cache", "given", "intake", "unreadable")
 
-    def __init__(self, cache: AllocationCache, intake: PodInfo, given: Mapping[NodeName, Json]) -> None:
+    def __init__(
+        self,
+        cache: AllocationCache,
+        intake: PodInfo,
+        given: Mapping[NodeName, Json],
+        described: Callable[[Json], Json] = as_it_is,
+    ) -> None:
         self.cache = cache
         self.intake = cache.within_quota(intake)
         self.given = given
+        self._described = described
         self.unreadable: dict[NodeName, str] = {}
         self.ask = cache.asking(self.intake)
         self._ask_without_quota = self.ask if self.intake is intake else cache.asking(intake)
@@ -66,7 +80,7 @@ class NodeAnswers:
             return None
         if node not in self._strangers:
             try:
-                self._strangers[node] = self.cache.stranger(objects.node_object(raw))
+                self._strangers[node] = self.cache.stranger(objects.node_object(self._described(raw)))
             except WireError as error:
                 self._strangers[node], self.unreadable[node] = None, str(error)
         return self._strangers[node]

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from hami_plugins.allocations import unread
 from hami_plugins.allocations.lock_demand import Notes, plugin_vendors
+from hami_plugins.allocations.node_answers import as_it_is
 from hami_plugins.allocations.planner import AllocationPlanner
 from hami_plugins.engine.annotate import BIND_TIME_KEY, BOOKKEEPING, PHASE_KEY
 from hami_plugins.engine.annotate import NODE_KEY as HAMI_NODE_KEY
@@ -49,7 +50,7 @@ class Product:
     for it, and ``groups`` whether Volcano's PodGroups are followed. ``planner`` makes what knows more than the devices
     of one node, one for each cache.
 
-    ``schedulers`` are Volcano's.
+    ``schedulers`` are Volcano's. ``described`` is as in ``NodeAnswers``.
     ``jobs`` answers the creation of a Volcano Job (``None``: no webhook for those).
     ``carries`` are annotations of another scheduler that name an allocation on the node, which is taken if it is right;
     it is given the pod and the Binding's annotations. Those of HAMi's scheduler are on pods without the marker.
@@ -65,6 +66,7 @@ class Product:
     binds: bool = False
     groups: bool = False
     planner: Callable[[], AllocationPlanner] = AllocationPlanner
+    described: Callable[[Json], Json] = as_it_is
     carries: Callable[[NodeName, PodInfo, Mapping[str, str]], Mapping[str, str] | None] = nothing_carried
 
     def carried(self, node: NodeName, intake: PodInfo, annotations: Mapping[str, str]) -> Mapping[str, str] | None:

@@ -185,7 +185,7 @@ class LockedAllocationCache(WatchedAllocationCache):
 
     def _of_call(self, intake: PodInfo, given: Mapping[NodeName, Json]) -> NodeAnswers:
         with self._lock:
-            return NodeAnswers(self._cache, intake, given)
+            return NodeAnswers(self._cache, intake, given, self.product.described)
 
     def left(self, namespace: str) -> Mapping[VendorName, Headroom]:
         """What the quotas of a namespace leave now, per vendor; nothing where it has none."""

@@ -16,7 +16,9 @@ from hami_plugins.allocator.node_writer import Toucher
 from hami_plugins.allocator.server import READ_SECONDS, AllocatorOptions, AllocatorServer
 from hami_plugins.allocator.shared_settings import SharedAllocatorSettings
 from hami_plugins.engine.registry import Registry
+from hami_plugins.inputs.fleets.templates import NodeTemplate, TemplateNodes
 from hami_plugins.kube.election import BoundedApi
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.wire import allocator_mark
 
 METRICS: Final = "hami_allocator"
@@ -42,9 +44,19 @@ def product_of(
         jobs=None if extension is None else extension.jobs,
         kube_scheduler=True,
         binds=settings.scheduler.binds,
+        described=templates_of(settings, vendors),
         groups=True,
         planner=AllocationPlanner if extension is None else extension.planner,
         carries=volcano_carried if mode is AllocatorMode.WEBHOOK else nothing_carried,
+    )
+
+
+def templates_of(settings: SharedAllocatorSettings, vendors: Registry) -> TemplateNodes:
+    """What nodes that do not exist yet will say of their devices. Raises ``ConfigError``."""
+    return TemplateNodes(
+        [NodeTemplate(labels=each.selector, node=each.node) for each in settings.templates],
+        agents=[dialect for dialect in (Dialect.HAMI, Dialect.VOLCANO) if any(v.dialect is dialect for v in vendors)],
+        registers=[spec.keys.register for spec in vendors if spec.keys.register],
     )
 
 

@@ -8,15 +8,16 @@ the allocator can be given the same sections.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
 from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.allocator.settings import AllocatorSettings
 from hami_plugins.config.settings import DecisionSettings, NeuronSettings, SchedulerSettings, VolcanoSettings
-from hami_plugins.config.values import Name, Seconds
+from hami_plugins.config.values import Name, Seconds, Strict
 from hami_plugins.engine.intake import Rules
+from hami_plugins.inputs.fleets.templates import INSTANCE_TYPE
 from hami_plugins.vendors import volcano
 from hami_plugins.vendors.awsneuron import CAPACITY_BLOCK_MARGIN
 from hami_plugins.web.settings import ServedProgram, server_defaults
@@ -66,6 +67,21 @@ class NeuronDeviceSettings(NeuronSettings):
     )
 
 
+class NodeTemplateSettings(Strict):
+    """Nodes that an autoscaler may create: what those of an instance type, or with all of these labels, are like."""
+
+    instance_type: str = Field("", description="Value of the label `node.kubernetes.io/instance-type` of the nodes.")
+    labels: dict[str, str] = Field(default_factory=dict, description="Labels that the nodes have.")
+    node: dict[str, Any] = Field(
+        description="What the nodes are like, as in a fleet file: `{shape: t4x1}`, or `devices`, `model`, `memoryMiB`."
+    )
+
+    @property
+    def selector(self) -> dict[str, str]:
+        """All labels that the nodes have."""
+        return self.labels | ({INSTANCE_TYPE: self.instance_type} if self.instance_type else {})
+
+
 @server_defaults(name=NAME, namespace="kube-system", port=9395)
 class SharedAllocatorSettings(DecisionSettings, AllocatorSettings):
     """All of the server's settings. ``vendors`` are those whose devices it gives."""
@@ -76,6 +92,10 @@ class SharedAllocatorSettings(DecisionSettings, AllocatorSettings):
     )
     scheduler: KubeSchedulerSettings = Field(default_factory=KubeSchedulerSettings)
     volcano: VolcanoAllocatorSettings = Field(default_factory=VolcanoAllocatorSettings)
+    templates: tuple[NodeTemplateSettings, ...] = Field(
+        (),
+        description="What nodes that do not exist yet are like, for autoscalers; the first that fits counts.",
+    )
     neuron: NeuronDeviceSettings = Field(default_factory=NeuronDeviceSettings)
 
     def rules(self) -> Rules:
