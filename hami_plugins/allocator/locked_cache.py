@@ -301,6 +301,12 @@ class LockedAllocationCache(WatchedAllocationCache):
         with self._lock:
             return not self._planner.objection(node, intake, self._cache)
 
+    def unplaced(self) -> tuple[PodInfo, ...]:
+        """All pods that ask for devices and have no node, whatever their scheduler."""
+        with self._lock:
+            seen = tuple(self._pods.values())
+        return tuple(each.intake for each in seen if each.intake is not None)
+
     def snapshot(self) -> ClusterSnapshot:
         """All nodes, with devices and who holds them; see ``AllocationCache``."""
         with self._lock:

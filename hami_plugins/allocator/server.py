@@ -24,6 +24,7 @@ from hami_plugins.allocator.kube_extender import SchedulerExtender
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.metrics import AllocatorMetrics, AllocatorSizes, NodeLockMetrics, RequeueMetrics
 from hami_plugins.allocator.node_locking import NodeLocking
+from hami_plugins.allocator.node_page import NodePage
 from hami_plugins.allocator.pod_labels import PodLabels
 from hami_plugins.allocator.pod_locks import MOST_BINDINGS, PodLocks, tell_pod
 from hami_plugins.allocator.reader import RateLimitedRead, reading
@@ -33,6 +34,7 @@ from hami_plugins.allocator.session import Filling, LeaderSession
 from hami_plugins.allocator.settings import AllocatorSettings
 from hami_plugins.allocator.volcano_extender import Extender
 from hami_plugins.allocator.waiting_pods import WaitingPods
+from hami_plugins.config.values import PageListener
 from hami_plugins.errors import HamiPluginsError, KubeError
 from hami_plugins.kube.election import BoundedApi
 from hami_plugins.kube.events import EventRecorder
@@ -104,7 +106,8 @@ class AllocatorOptions(TypedDict, total=False):
 class AllocatorServer(Replica):
     """One replica, with ``AllocatorOptions``. It can be started once.
 
-    ``writer`` is told of the node of each answer, where a scheduler counts devices itself.
+    ``writer`` is told of the node of each answer, where a scheduler counts devices itself. ``page`` is where the page
+    of nodes is served; none without it.
     """
 
     def __init__(  # noqa: PLR0913 - what it is made of
@@ -118,6 +121,7 @@ class AllocatorServer(Replica):
         filling: Filling = nullcontext,
         linger: float = LINGER_SECONDS,
         writer: NodeWriter | None = None,
+        page: PageListener | None = None,
     ) -> None:
         self._linger = linger
         self._settings = settings
@@ -132,6 +136,7 @@ class AllocatorServer(Replica):
         self._ending: threading.Thread | None = None
         self._stopping = threading.Event()
         self._writer = writer
+        self._page = None if page is None else NodePage(page, product, lambda: self._active().term.books)
         self._identity = identity
         self._lock_metrics = NodeLockMetrics(metrics.metrics) if lock_keys(product.registry) else None
         self._requeue_metrics = RequeueMetrics(metrics.metrics)
@@ -153,6 +158,11 @@ class AllocatorServer(Replica):
         )
         metrics.read_from(self._sizes)
 
+    @property
+    def page_address(self) -> tuple[str, int] | None:
+        """Where the page of nodes is served; ``None`` where it is not."""
+        return None if self._page is None else self._page.address
+
     def snapshot(self) -> ClusterSnapshot | None:
         """All nodes with who holds what, where this replica answers; ``None`` elsewhere."""
         office = self._term
@@ -161,6 +171,8 @@ class AllocatorServer(Replica):
     def start(self) -> None:
         """Begins. Raises ``ConfigError`` or ``KubeError`` where there is no certificate to serve with."""
         self._endpoints.start()
+        if self._page is not None:
+            self._page.start()
         if self._writer is not None:
             self._writer.start()
         self._events.start()
@@ -173,6 +185,8 @@ class AllocatorServer(Replica):
         self._settle()
         self._election.stop()
         self._endpoints.stop()
+        if self._page is not None:
+            self._page.stop()
         if self._ending is not None:
             self._ending.join()
         self._events.stop()
@@ -190,6 +204,8 @@ class AllocatorServer(Replica):
     def _begin(self) -> None:
         """The lease is ours."""
         locking = self._locking()
+        if self._page is not None:
+            self._page.begin()
         term = LeaderSession(
             self._api,
             self._settings,
@@ -200,6 +216,7 @@ class AllocatorServer(Replica):
             waiting=self._waiting if self._product.kube_scheduler else None,
             labels=PodLabels(self._hasty, self._product.marker[0]) if self._product.takes_over else None,
             filling=self._filling,
+            on_node=None if self._page is None else self._page.node_changed,
             on_filled=lambda: self._heal(term),
         )
         locks = None if locking is None else PodLocks(locking, self._product.registry, term.books.notes)

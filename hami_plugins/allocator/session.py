@@ -57,7 +57,8 @@ _log = structlog.get_logger(__name__)
 class LeaderSession:
     """From ``start`` to ``stop``. ``ready`` is whether the cache knows the whole cluster and hears what happens there.
 
-    ``filling`` is entered while the lists are taken in, ``on_filled`` called when that is done. ``read`` is asked for
+    ``filling`` is entered while the lists are taken in, ``on_filled`` called when that is done, ``on_node`` for each
+    change of a node. ``read`` is asked for
     pods of which nothing was heard after their Bindings. ``locking`` follows nodes and pods as well.
 
     ``waiting`` makes what is done for pods that wait, ``labels`` follows pods that are bound.
@@ -77,6 +78,7 @@ class LeaderSession:
         waiting: Callable[[LockedAllocationCache], WaitingPods] | None = None,
         labels: PodLabels | None = None,
         filling: Filling = nullcontext,
+        on_node: Callable[[ObjectChange], object] | None = None,
         on_filled: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -87,6 +89,7 @@ class LeaderSession:
         self._look_after = max(REQUEST_SECONDS, settings.reservation - LOOK_BEFORE)
         self._clock = clock
         self._filling = filling
+        self._on_node = on_node
         self._on_filled = on_filled
         self._locking = locking
         self._labels = labels
@@ -147,6 +150,8 @@ class LeaderSession:
 
     def _node_changed(self, change: ObjectChange) -> None:
         self.books.node_changed(change)
+        if self._on_node is not None:
+            self._on_node(change)
         if self._locking is not None:
             self._locking.node_changed(change)
         self._look()

@@ -84,7 +84,9 @@ def shared_allocator(
     writer = None
     if settings.volcano.mode is AllocatorMode.WEBHOOK:
         writer = Toucher(api.within(READ_SECONDS), interval=settings.volcano.touch_interval, metrics=metrics)
-    server = AllocatorServer(settings, api, product_of(settings, vendors, extension), writer=writer, **options)
+    page = settings.page if settings.page.enabled else None
+    product = product_of(settings, vendors, extension)
+    server = AllocatorServer(settings, api, product, writer=writer, page=page, **options)
 
     def devices() -> Iterable[Metric]:
         snapshot = server.snapshot()

@@ -15,7 +15,7 @@ from pydantic import Field
 from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.allocator.settings import AllocatorSettings
 from hami_plugins.config.settings import DecisionSettings, NeuronSettings, SchedulerSettings, VolcanoSettings
-from hami_plugins.config.values import Name, Seconds, Strict
+from hami_plugins.config.values import Name, PageListener, Seconds, Strict
 from hami_plugins.engine.intake import Rules
 from hami_plugins.inputs.fleets.templates import INSTANCE_TYPE
 from hami_plugins.vendors import volcano
@@ -97,6 +97,7 @@ class SharedAllocatorSettings(DecisionSettings, AllocatorSettings):
         description="What nodes that do not exist yet are like, for autoscalers; the first that fits counts.",
     )
     neuron: NeuronDeviceSettings = Field(default_factory=NeuronDeviceSettings)
+    page: PageListener = PageListener()
 
     def rules(self) -> Rules:
         """How pods are admitted and ranked: the policy also orders the cards of a node, as in Volcano from 1.15 on."""

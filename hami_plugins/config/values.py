@@ -42,6 +42,17 @@ class Listen(Strict):
     port: Port = Field(0, description="Port for probes and metrics; 0 takes a free one.")
 
 
+class PageListener(Strict):
+    """Where a process serves a page for people; nobody is asked who they are there."""
+
+    enabled: bool = Field(False, description="Whether the page of nodes, devices and waiting pods is served.")
+    host: str = Field(
+        "127.0.0.1",
+        description="Address of the page's port. Everybody who reaches it reads the names of pods.",
+    )
+    port: Port = Field(9398, description="Port of the page; 0 takes a free one.")
+
+
 class Logging(Strict):
     """How the process logs."""
 

@@ -65,7 +65,7 @@ def document(report: WaitingReport) -> node_schema.WaitingDocument:
 
 def more_words(report: WaitingReport) -> str:
     """How many are not explained; empty where all are."""
-    return f"and {counted(report.more, 'more pod')}; explain pod -A explains all" if report.more else ""
+    return f"and {counted(report.more, 'more pod')}; hami-plugins explain pod -A explains all" if report.more else ""
 
 
 def _panel(group: WaitingGroup) -> RefusalPanel:

@@ -119,7 +119,10 @@ class PlanRemark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPage:
-    """Everything that the template shows; ``plans`` says that the page is about planned pods, too."""
+    """Everything that the template shows; ``plans`` says that the page is about planned pods, too.
+
+    ``refresh`` is after how many seconds it loads itself again, while nobody searches in it; 0 for never.
+    """
 
     title: str
     subtitle: str
@@ -139,6 +142,7 @@ class ClusterPage:
     remarks: tuple[PlanRemark, ...]
     remarks_more: str
     wired: bool
+    refresh: int = 0
     footer: str = frame.FOOTER
 
 

@@ -66,3 +66,36 @@ def test_words_stand_out_from_what_is_behind_them(show: Show, scheme: str) -> No
 def test_nothing_sticks_out_of_the_window(show: Show, width: int) -> None:
     shown = show(a_document(), viewport={"width": width, "height": 800})
     assert shown.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@cache
+def a_served_document() -> str:
+    """As a server makes it: it loads itself again, and does not draw all nodes."""
+    kinds = [a_device(model="A", index=0)], [a_device(model="B", index=0)]
+    nodes = [a_node(f"{model}-{at}", *kinds[model == "b"]) for model in "ab" for at in range(20)]
+    report = report_of(ClusterSnapshot(nodes=tuple(nodes)), REGISTRY)
+    service = page.PageService(most=10, elsewhere="ask for others", refresh=1)
+    return page.report_page(report, page.Heading(title="Nodes and devices"), service=service)
+
+
+def test_a_served_page_draws_some_nodes_of_each_kind_and_says_so(show: Show) -> None:
+    shown = show(a_served_document())
+    assert shown.page.locator("[role=note]").all_inner_texts() == [
+        "note 10 of 40 nodes are drawn, some of each kind; ask for others"
+    ]
+    names = shown.page.locator(".node h4").all_text_contents()
+    assert sorted({name[0] for name in names}) == ["a", "b"]
+    assert len(names) == 10
+    assert "40" in shown.page.locator(".tile").first.inner_text()
+
+
+def test_a_served_page_loads_itself_again_unless_somebody_searches(show: Show) -> None:
+    shown = show(a_served_document())
+    with shown.page.expect_event("load"):
+        shown.page.locator("details.group summary").first.click()
+    assert shown.page.locator("details.group[open]").count() == 1
+    shown.page.fill("#search", "a-1")
+    shown.page.evaluate("window.kept = true")
+    shown.page.wait_for_timeout(1500)
+    assert shown.page.evaluate("window.kept") is True
+    assert shown.complaints == []

@@ -14,7 +14,8 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from hami_plugins.allocations import questions
-from hami_plugins.allocator import handlers, time_slices
+from hami_plugins.allocator import handlers, node_page, time_slices
+from hami_plugins.explain import waiting
 from hami_plugins.web import bodies, connections, documents, heads, joined_writes, loops
 from hami_plugins.web import server as web_server
 from hami_plugins.web.server import WebServer
@@ -148,4 +149,15 @@ def test_sizes_in_words_are_those_of_the_settings() -> None:
 
 def test_every_limit_of_the_page_is_looked_at() -> None:
     rows = [row[0] for row in ROWS if len(row) == 3 and re.match(r"\d+", row[1])]
-    assert len(rows) == len(set(rows)) == 24
+    assert len(rows) == len(set(rows)) == 29
+
+
+def test_the_figures_of_the_page_of_nodes() -> None:
+    assert limit("nodes that the page draws") == node_page.MOST_NODES
+    assert limit("names or patterns of a reader") == node_page.MOST_NAMES
+    assert limit("characters of a name") == node_page.LONGEST_NAME
+    assert limit("time of a look to explain") == node_page.EXPLAINING
+    assert limit("different requests that are explained") == waiting.MOST_EXPLAINED
+    (looks,) = [row[1] for row in ROWS if row[0].startswith("looks at the cluster")]
+    assert looks == f"one in {node_page.LEAST_PAUSE:.0f} s, and at most a fifth of the time"
+    assert node_page.PAUSES + 1 == 5

@@ -113,7 +113,8 @@ def test_no_key_of_any_served_vendor_survives_on_a_pod_that_is_marked(name: str)
     """A copied template carries the records of any vendor, whichever the pod asks for."""
     product = serving()
     forged = {key: "forged" for spec in BUILTIN for key in spec.keys.written()}
-    forged |= dict.fromkeys(("hami.io/bind-phase", "hami.io/bind-time", NODE, "hami.io/vgpu-time"), "forged")
+    more = ("hami.io/bind-phase", "hami.io/bind-time", NODE, "hami.io/vgpu-time", "hami-plugins.io/requeued-at")
+    forged |= dict.fromkeys(more, "forged")
     raw = a_pod({**forged, "mine": "x", MARK: "forged"}, {NODE: "n1"}, limits=REQUESTS[name])
     raw["spec"]["schedulerName"] = "volcano"
     answer = mark(raw, product)

@@ -44,7 +44,9 @@ def test_pods_of_one_group_share_a_line() -> None:
 
 def test_what_is_not_explained_is_counted() -> None:
     more = replace(report("b"), pods=31, more=30)
-    assert [each.words for each in told.lines(more)][-1] == "  and 30 more pods; explain pod -A explains all"
+    assert [each.words for each in told.lines(more)][
+        -1
+    ] == "  and 30 more pods; hami-plugins explain pod -A explains all"
 
 
 def test_the_document_has_numbers_names_and_times() -> None:
