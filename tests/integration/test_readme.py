@@ -34,6 +34,7 @@ RUN_BY = {
     "docs/start/kube-scheduler.md": ("tests/integration/test_readme.py",),
     "docs/start/koordinator.md": ("tests/integration/test_readme.py",),
     "docs/start/trainium-torchx.md": ("tests/integration/test_readme.py",),
+    "docs/tasks/take-over-hami.md": ("tests/integration/allocator/test_takeover_page.py",),
     "charts/hami-plugins/charts/volcano-vgpu/README.md": ("tests/cluster/test_charts_node.py",),
     "charts/hami-plugins/charts/allocator/README.md": ("tests/cluster/test_charts_node.py",),
     "charts/hami-plugins/charts/koordinator-adapter/README.md": ("tests/cluster/test_charts_node.py",),
