@@ -63,11 +63,11 @@ def decode(text: str) -> tuple[RegisteredDevice, ...]:
 
 
 def is_ours(text: str) -> bool:
-    """Whether an agent of ours wrote a register, and not HAMi's own plugin."""
+    """Whether our agent wrote a register, and not HAMi's own plugin. One that cannot be read names it as well."""
     try:
         return node_devices.agent_of(KEY, text) == AGENT
     except WireError:
-        return False
+        return f'"agent":"{AGENT}"' in text
 
 
 def type_of(model: str) -> str:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import pytest
+import yaml
+
+from hami_plugins.cli.kit.edge import Exit
+from hami_plugins.cli.kit.options import Form
 from hami_plugins.kube import paths
 from tests import raw_objects
 from tests.integration.volcano_vgpu.machines import CARDS, NODE, Machine
@@ -13,6 +19,9 @@ from tests.integration.volcano_vgpu.machines import container as volcano_contain
 from tests.integration.volcano_vgpu.machines import pod as volcano_pod
 from tests.waiting import wait_for
 from volcano_vgpu.agent.app import Agent
+from volcano_vgpu.commands.agent import AgentInputs, run_clean
+from volcano_vgpu.commands.usage import show_usage
+from volcano_vgpu.commands.verification import verdict
 
 A, B = "GPU-aaaaaaaa-1", "GPU-bbbbbbbb-2"
 GPU = "nvidia.com/gpu"
@@ -191,3 +200,44 @@ def test_the_agent_does_not_start_beside_hamis_own_plugin(node: Machine) -> None
         told = wait_for(lambda: agent.trouble if GPU in agent.trouble else "", "the agent waits")
         assert "another plugin allocates the same cards" in told
         assert REGISTER not in notes(node)
+
+
+def inputs_for(node: Machine, folder: Path) -> AgentInputs:
+    settings = {
+        "dialect": "hami",
+        "kubeletDirectory": str(node.kubelet.plugin_directory),
+        "cdiDirectory": str(node.kubelet.cdi_directory),
+        "hookPath": str(node.root / "hook"),
+        "lockPath": str(node.root / "lock"),
+    }
+    (folder / "config.yaml").write_text(yaml.safe_dump(settings))
+    kubeconfig = node.server.kubeconfig(folder / "kubeconfig")
+    return AgentInputs(config=str(folder / "config.yaml"), node_name=NODE, kubeconfig=str(kubeconfig))
+
+
+def test_the_commands_know_a_node_of_hami(node: Machine, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with node.agent(HAMI) as agent:
+        wait_ready(node, agent)
+        uid = node.create(pod("one", container(memory=2000), ids=f"{A},NVIDIA,2000,30:;"))
+        node.started(uid)
+        inputs = inputs_for(node, tmp_path)
+        found = verdict(node.api, inputs.settings(), allocator="", nodes=True)
+        assert (found.fine, [(each.cards, each.slots, each.memory) for each in found.nodes]) == (True, [(2, 20, 81920)])
+        assert show_usage(inputs, form=Form.JSON, headers=True) == Exit.FINE
+        assert str(2000 << 20) in capsys.readouterr().out
+        node.api.delete(paths.pod("default", "one"))
+        wait_for(lambda: not node.find_pod("one"), "the pod is gone")
+    assert run_clean(inputs, dry_run=False) == Exit.FINE
+    assert f"the kubelet may write {GPU}: 0 again" in capsys.readouterr().err
+    assert not [key for key in notes(node) if "hami" in key or "volcano" in key]
+    assert not list(node.kubelet.cdi_directory.iterdir())
+
+
+def test_a_register_that_cannot_be_read_is_a_finding(node: Machine) -> None:
+    with node.agent(HAMI) as agent:
+        wait_ready(node, agent)
+    broken = notes(node)[REGISTER].replace('"count":10', '"count":"ten"')
+    node.api.merge_patch(paths.node(NODE), {"metadata": {"annotations": {REGISTER: broken}}})
+    settings = AgentInputs(node_name=NODE).settings()
+    (found,) = verdict(node.api, settings, allocator="", nodes=True).nodes
+    assert "count" in found.complaint

@@ -165,6 +165,7 @@ def test_hamis_own_register_is_nobodys_of_ours() -> None:
         text.replace('"health"', '"agent":"hami-plugins","health"').replace("]", ',{"id":"GPU-2"}]')
     )
     assert not hami_register.is_ours('"agent"')
+    assert hami_register.is_ours('[{"agent":"hami-plugins"')
     assert not hami_register.is_ours(text.replace('"health"', '"agent":"another","health"'))
     assert hami_register.is_ours(text.replace('"health"', '"agent":"hami-plugins","health"'))
     entry = NodeBuilder(builtin()).entry(NodeObject(NodeName("n1"), {REGISTER: text}, {}, {}, {}), NodeFacts())
