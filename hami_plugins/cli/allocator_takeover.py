@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 from typing_extensions import TypedDict
 
+from hami_plugins.allocations.manifests import volcano_configuration
 from hami_plugins.allocations.takeover.check import findings
 from hami_plugins.allocations.takeover.programs import COMPONENT, HAMI_SCHEDULER, RIGHTS, stage_of
 from hami_plugins.allocations.takeover.values import (
@@ -40,6 +42,9 @@ from hami_plugins.wire.fields import Json
 _WEBHOOKS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _POD_GROUPS: Final = "/apis/scheduling.volcano.sh/v1beta1"
+VOLCANO: Final = "volcano-system"
+"""Where Volcano's chart puts its scheduler's configuration."""
+
 _CONFIGURATION: Final = "KubeSchedulerConfiguration"
 _NOT_FOUND: Final = 404
 
@@ -134,6 +139,7 @@ def _listed(snapshots: Sequence[str]) -> TakeoverObjects:
         pods=kinds.get("Pod", ()),
         webhooks=kinds.get("MutatingWebhookConfiguration"),
         configurations=_configurations(kinds["ConfigMap"]) if "ConfigMap" in kinds else None,
+        volcano=_of_volcano(kinds.get("ConfigMap", ())),
     )
 
 
@@ -156,6 +162,7 @@ def _live(client: KubeClient, settings: SharedAllocatorSettings, account: str) -
         pods=pods,
         webhooks=_all(client, _WEBHOOKS, "MutatingWebhookConfiguration"),
         configurations=_configurations(maps),
+        volcano=_of_volcano(_all(client, f"/api/v1/namespaces/{VOLCANO}/configmaps", "ConfigMap")),
         account=account,
         missing=_missing(client, account),
         version=lenient.text(client.get("/version").get("gitVersion")),
@@ -175,6 +182,19 @@ def _namespace(raw: Json) -> str:
     return lenient.text(lenient.inside(raw, "metadata").get("namespace"))
 
 
+def _of_volcano(maps: Iterable[Json]) -> Mapping[str, Json]:
+    """Configurations of Volcano's scheduler; a text that cannot be read is none."""
+    found: dict[str, Json] = {}
+    for raw in maps:
+        if lenient.inside(raw, "metadata").get("name") != volcano_configuration.CONFIG_MAP:
+            continue
+        for key, text in lenient.texts(raw.get("data")).items():
+            place = f"ConfigMap {_namespace(raw)}/{volcano_configuration.CONFIG_MAP} {key}"
+            with suppress(ConfigError):
+                found[place] = texts.mapping(text, place)
+    return found
+
+
 def _configurations(maps: Iterable[Json]) -> Mapping[str, Json]:
     """Configurations of kube-schedulers in ConfigMaps; a text that cannot be read is none."""
     found: dict[str, Json] = {}
@@ -183,13 +203,11 @@ def _configurations(maps: Iterable[Json]) -> Mapping[str, Json]:
         for key, text in lenient.texts(raw.get("data")).items():
             if _CONFIGURATION not in text:
                 continue
-            place = f"ConfigMap {metadata.get('namespace', '')}/{metadata.get('name', '')} {key}"
-            try:
+            place = f"ConfigMap {_namespace(raw)}/{metadata.get('name', '')} {key}"
+            with suppress(ConfigError):
                 document = texts.mapping(text, place)
-            except ConfigError:
-                continue
-            if document.get("kind") == _CONFIGURATION:
-                found[place] = document
+                if document.get("kind") == _CONFIGURATION:
+                    found[place] = document
     return found
 
 

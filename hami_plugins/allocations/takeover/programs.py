@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from hami_plugins.allocations.manifests import allocator_configuration
 from hami_plugins.allocations.manifests.webhooks import POD_PATH
+from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.allocations.takeover.values import (
     TakeoverContext,
     TakeoverFinding,
     TakeoverObjects,
+    TakeoverSeverity,
     TakeoverStage,
     error,
     info,
@@ -61,6 +64,7 @@ def of_programs(found: TakeoverObjects, context: TakeoverContext) -> Iterator[Ta
     yield from _of_webhooks(found)
     yield from _of_hami(found)
     yield from _of_schedulers(found, context)
+    yield from _of_volcano(found, context)
     yield from _of_server(found, context)
 
 
@@ -114,6 +118,15 @@ def _of_schedulers(found: TakeoverObjects, context: TakeoverContext) -> Iterator
     if profiles and name not in profiles:
         what = f"no configuration that was read has it, and the setting scheduler.name says {name}"
         yield warning(f"profile {name}", what, f"run a kube-scheduler with a profile {name}, or change scheduler.name")
+
+
+def _of_volcano(found: TakeoverObjects, context: TakeoverContext) -> Iterator[TakeoverFinding]:
+    """What is wrong with Volcano's configuration for the allocator's mode, in the words of ``conf --check``."""
+    mode = AllocatorMode(context.product.marker[1])
+    for place, conf in found.volcano.items():
+        for each in allocator_configuration.check(conf, mode, context.product.registry):
+            severity = TakeoverSeverity(each.severity)
+            yield TakeoverFinding(severity, place, f"{each.place}: {each.what}", each.remedy)
 
 
 def _of_server(found: TakeoverObjects, context: TakeoverContext) -> Iterator[TakeoverFinding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
@@ -43,7 +43,8 @@ class TakeoverFinding:
 class TakeoverObjects:
     """The objects of a cluster as the API server has them; ``None`` for what is not known.
 
-    ``configurations`` are those of kube-schedulers, by their place (``ConfigMap ns/name``). ``missing`` are rights that
+    ``configurations`` are those of kube-schedulers, by their place (``ConfigMap ns/name``), ``volcano`` those of
+    Volcano's. ``missing`` are rights that
     the allocator's ``account`` lacks, as ``verb resource``. ``pod_groups`` is whether the cluster has Volcano's.
     """
 
@@ -51,6 +52,7 @@ class TakeoverObjects:
     pods: Sequence[Json] = ()
     webhooks: Sequence[Json] | None = None
     configurations: Mapping[str, Json] | None = None
+    volcano: Mapping[str, Json] = field(default_factory=dict)
     account: str = ""
     missing: Sequence[str] | None = None
     version: str = ""

@@ -84,10 +84,13 @@ def test_a_listing_is_checked_by_what_it_holds(check: Check, tmp_path: Path) -> 
     broken = {**config_map, "data": {"a": "KubeSchedulerConfiguration: [", "b": "kind: x # KubeSchedulerConfiguration"}}
     text = yaml.safe_dump(configuration("other"))
     path = tmp_path / "dump.json"
-    items = [held, pod, broken, {**config_map, "data": {"config.yaml": text, "other": "x"}}]
+    volcano = {"kind": "ConfigMap", "metadata": {"name": "volcano-scheduler-configmap", "namespace": "v"}}
+    conf = {"volcano-scheduler.conf": "actions: allocate\ntiers: []\n", "broken": "a: ["}
+    items = [held, pod, broken, {**config_map, "data": {"config.yaml": text, "other": "x"}}, {**volcano, "data": conf}]
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     code, found = check("--snapshot", str(path))
     assert (code, found["stage"]) == (Exit.FINDINGS, "neither")
+    assert set(whats(found, "error")) == {"ConfigMap v/volcano-scheduler-configmap volcano-scheduler.conf"}
     assert whats(found, "warning") == ["profile hami-scheduler", "node n1"]
     assert whats(found, "info") == ["webhooks", "pods"]
 

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from hami_plugins.allocations.manifests import allocator_configuration
+from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.allocations.takeover.programs import stage_of
 from hami_plugins.allocations.takeover.values import TakeoverObjects
+from hami_plugins.engine.registry import Registry
 from hami_plugins.vendors import nvidia, volcano
 from tests.unit.allocations.takeover.situations import component, configuration, found, hamis, only, ours, told
 
@@ -85,6 +88,17 @@ def test_a_profile_that_no_scheduler_has_is_a_warning() -> None:
     each = only(configurations={"a": configuration("mine")})
     assert (each.severity, each.object) == ("warning", "profile hami-scheduler")
     assert found(configurations={}) == found(configurations=None) == ()
+
+
+def test_volcanos_configuration_is_checked_as_by_conf() -> None:
+    place = "ConfigMap volcano-system/volcano-scheduler-configmap volcano-scheduler.conf"
+    alone = {"actions": "enqueue, allocate", "tiers": [{"plugins": [{"name": "gang"}]}]}
+    first = found(volcano={place: alone})[0]
+    assert (first.severity, first.object, "extender" in first.what + first.remedy) == ("error", place, True)
+    asked = allocator_configuration.document(AllocatorMode.EXTENDER, URL, Registry([nvidia.SPEC]))
+    assert found(volcano={place: asked}) == ()
+    twice = {**asked, "tiers": [*asked["tiers"], {"plugins": [asked["tiers"][-1]["plugins"][-1]]}]}
+    assert found(volcano={place: twice}) != ()
 
 
 @pytest.mark.parametrize(
