@@ -33,13 +33,15 @@ class Site(Shared):
 
     def install(self, client: Client, **told: Any) -> tuple[str, ...]:
         """Has the API server ask this replica, which has such settings; the resources that it is asked about."""
-        vendors = vendors_of(settings(**told))
         address = client.server.webhook_address
         assert address is not None
+        return self.install_at(f"https://localhost:{address[1]}", **told)
+
+    def install_at(self, url: str, **told: Any) -> tuple[str, ...]:
+        """The same for whoever answers there."""
         authority = base64.b64encode((self.folder / "tls.crt").read_bytes()).decode()
-        where = target(namespace="allocator-system", url=f"https://localhost:{address[1]}", ca=authority)
-        self.put(webhooks(where, **told))
-        return tuple(name for spec in vendors for name in spec.resources.all())
+        self.put(webhooks(target(namespace="allocator-system", url=url, ca=authority), **told))
+        return tuple(name for spec in vendors_of(settings(**told)) for name in spec.resources.all())
 
     @contextmanager
     def volcano(self, client: Client) -> Iterator[None]:
