@@ -51,7 +51,9 @@ RULES: Final = (
 
 ALLOCATOR_RULES: Final = (
     *RULES,
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]},
     {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]},
+    {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
     {"apiGroups": ["scheduling.volcano.sh"], "resources": ["podgroups"], "verbs": ["get", "list", "watch"]},
 )
 """All that the server of Volcano's vGPUs and of Neuron devices may do, and no more."""
