@@ -8,19 +8,19 @@ important first, each counted as if it had its devices already: never more than 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
-from hami_plugins.allocations.quotas import Left
 from hami_plugins.engine import quota
 from hami_plugins.engine.apply import record_with, with_pod
 from hami_plugins.engine.decide import Decider, PodDemand, allocated
 from hami_plugins.engine.intake import PodInfo
-from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.policy import Policy
-from hami_plugins.model.units import NodeName, PodUid
+from hami_plugins.model.units import NodeName, PodUid, VendorName
+from hami_plugins.model.vendor import Headroom
 from hami_plugins.model.verdicts import Fit
 
 NEW: Final = 5.0
@@ -42,17 +42,23 @@ ALL_ASKED: Final = 100
 """kube-scheduler looks for at least so many nodes (``minFeasibleNodesToFind``): when it asks about fewer, all others
 are out of the question for reasons of its own."""
 
-Allows = Callable[[NodeName, PodInfo], bool]
-"""Whether nothing but devices is in the pod's way on a node."""
+
+class RequeueView(Protocol):
+    """The cluster as it is now."""
+
+    def fitting(self, intake: PodInfo, nodes: Sequence[NodeName] | None) -> Sequence[NodeEntry]:
+        """Those of these nodes (``None``: of all) that can hold the pod, the best first."""
+
+    def left(self, namespace: str) -> Mapping[VendorName, Headroom]:
+        """What the quotas of a namespace leave, per vendor."""
+
+    def allows(self, node: NodeName, intake: PodInfo) -> bool:
+        """Whether nothing but devices is in the pod's way on a node."""
 
 
 def exhaustive(nodes: Sequence[NodeName]) -> tuple[NodeName, ...] | None:
     """The nodes of a call, where they are all that the scheduler lets the pod go to; else ``None``."""
     return tuple(nodes) if len(nodes) < ALL_ASKED else None
-
-
-def _allowed(_node: NodeName, _intake: PodInfo) -> bool:
-    return True
 
 
 @dataclass(slots=True)
@@ -108,13 +114,11 @@ class RequeuePlanner:
         known.asked, known.fits, known.chosen = now, fits, 0
         known.nodes = nodes
 
-    def choose(
-        self, pods: Iterable[PodInfo], snapshot: ClusterSnapshot, now: float, allows: Allows = _allowed
-    ) -> Chosen:
-        """The pods that are tried again now, of all that wait; ``snapshot`` has the quotas of their namespaces."""
+    def choose(self, pods: Iterable[PodInfo], cluster: RequeueView, now: float) -> Chosen:
+        """The pods that are tried again now, of all that wait."""
         waiting = {each.pod.uid: each for each in pods}
         self._waiting = {uid: known for uid, known in self._waiting.items() if uid in waiting}
-        room = _Room(snapshot, self.decider, allows)
+        room = _Room(cluster, self.decider)
         found: list[PodInfo] = []
         again: list[float] = []
         self._earn(now)
@@ -143,52 +147,44 @@ class RequeuePlanner:
 
 
 class _Room:
-    """What is left of a snapshot after pods have taken their devices."""
+    """What is left after pods have taken their devices."""
 
-    def __init__(self, snapshot: ClusterSnapshot, decider: Decider, allows: Allows) -> None:
-        self._snapshot = snapshot
+    def __init__(self, cluster: RequeueView, decider: Decider) -> None:
+        self._cluster = cluster
         self._decider = decider
-        self._allows = allows
-        self._left: dict[str, Left] = {}
-        self._refused: set[tuple[PodDemand, Policy, tuple[NodeName, ...] | None]] = set()
+        self._changed: dict[NodeName, NodeEntry] = {}
+        self._taken: dict[str, list[tuple[NodeEntry | None, PodRecord]]] = {}
+        self._fitting: dict[tuple[PodDemand, Policy, tuple[NodeName, ...] | None], Sequence[NodeEntry]] = {}
 
     def has(self, intake: PodInfo, nodes: tuple[NodeName, ...] | None) -> bool:
         """Whether a node can hold the pod."""
         return self._place(intake, nodes) is not None
 
     def take(self, intake: PodInfo, nodes: tuple[NodeName, ...] | None) -> bool:
-        """Gives the pod devices of the first node that can hold it, if there is one."""
+        """Gives the pod devices of the best node that can hold it, if there is one."""
         found = self._place(intake, nodes)
         if found is None:
             return False
         entry, fit = found
-        allocations = allocated(entry, fit, intake.demand.devices, self._decider.registry)
-        self._snapshot = self._snapshot.with_node(with_pod(entry, record_with(intake.pod, allocations)))
-        self._left.pop(intake.pod.namespace, None)
+        record = record_with(intake.pod, allocated(entry, fit, intake.demand.devices, self._decider.registry))
+        self._changed[entry.name] = with_pod(entry, record)
+        self._taken.setdefault(intake.pod.namespace, []).append((entry, record))
         return True
 
     def _place(self, intake: PodInfo, nodes: tuple[NodeName, ...] | None) -> tuple[NodeEntry, Fit] | None:
-        demand = PodDemand(intake.demand.devices, headroom=self._headroom(intake.pod.namespace))
-        key = (demand, intake.policy, nodes)
-        if key in self._refused:
+        namespace = intake.pod.namespace
+        left = self._cluster.left(namespace)
+        key = (_demand(intake, left), intake.policy, nodes)
+        if key not in self._fitting:
+            self._fitting[key] = self._cluster.fitting(intake, nodes)
+        if not (candidates := self._fitting[key]):
             return None
-        ask, fits = self._decider.asking(demand, intake.policy), False
-        for entry in self._entries(nodes):
-            if isinstance(fit := ask(entry), Fit):
-                if self._allows(entry.name, intake):
-                    return entry, fit
-                fits = True
-        if not fits:
-            self._refused.add(key)  # whatever others take, no more is left for the next of its kind
-        return None
+        used = quota.used(self._taken.get(namespace, ()), self._decider.registry)
+        ask = self._decider.asking(_demand(intake, quota.less(left, used)), intake.policy)
+        entries = (self._changed.get(each.name, each) for each in candidates)
+        fits = ((each, fit) for each in entries if isinstance(fit := ask(each), Fit))
+        return next((each for each in fits if self._cluster.allows(each[0].name, intake)), None)
 
-    def _entries(self, nodes: tuple[NodeName, ...] | None) -> Iterable[NodeEntry]:
-        if nodes is None:
-            return self._snapshot.nodes
-        return (entry for name in nodes if (entry := self._snapshot.node(name)) is not None)
 
-    def _headroom(self, namespace: str) -> Left:
-        if namespace not in self._left:
-            left = quota.left_in(self._snapshot, namespace, self._decider.registry)
-            self._left[namespace] = tuple(sorted((left or {}).items()))
-        return self._left[namespace]
+def _demand(intake: PodInfo, left: Mapping[VendorName, Headroom]) -> PodDemand:
+    return PodDemand(intake.demand.devices, headroom=tuple(sorted(left.items())))

@@ -115,11 +115,10 @@ class Requeuer:
         waiting = self._books.waiting()
         if not waiting:
             return None
-        snapshot = self._books.snapshot()
         while self._asked:
             uid, nodes, at, fits = self._asked.popleft()
             self._planner.asked(uid, nodes, at, fits=fits)
-        chosen = self._planner.choose(waiting, snapshot, self._clock(), self._books.allows)
+        chosen = self._planner.choose(waiting, self._books, self._clock())
         for intake in chosen.pods:
             if self._stop.is_set():
                 return None

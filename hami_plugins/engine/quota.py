@@ -86,6 +86,20 @@ def left_in(snapshot: ClusterSnapshot, namespace: str, registry: Registry) -> di
     return dict(headroom(limits, used_by(snapshot, namespace, registry), registry))
 
 
+def less(
+    left: Mapping[VendorName, Headroom], taken: Mapping[VendorName, tuple[int, int]]
+) -> dict[VendorName, Headroom]:
+    """What is left after more was taken (``used``)."""
+    found: dict[VendorName, Headroom] = {}
+    for vendor, room in left.items():
+        memory, cores = taken.get(vendor, (0, 0))
+        found[vendor] = Headroom(
+            None if room.memory is None else MiB(room.memory - memory),
+            None if room.cores is None else CoreShare(room.cores - cores),
+        )
+    return found
+
+
 class QuotaExcess(NamedTuple):
     """A limit of a namespace that a request breaks; amounts are MiB of memory, or cores."""
 
