@@ -21,7 +21,17 @@ from hami_plugins.model.nodes import NodeFacts
 from hami_plugins.wire import objects
 from tests.golden import corpus
 from tests.golden.test_corpus import FOLDER, shipped
-from tests.integration.allocator.hami_pods import ALLOCATED, NODE, a_node, a_pod, bind, call, notes_of
+from tests.integration.allocator.hami_pods import (
+    ALLOCATED,
+    LOCK,
+    NODE,
+    PHASE,
+    a_node,
+    a_pod,
+    bind,
+    call,
+    notes_of,
+)
 from tests.integration.allocator.hami_scheduler import HamiScheduler
 from tests.integration.allocator.sites import MARK, Site, site
 from tests.integration.allocator.test_takeover_check import complete, hami_runs
@@ -145,6 +155,18 @@ def operator(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: py
         yield Operator(place, folder, capsys)
 
 
+def served(place: Site, name: str) -> None:
+    """HAMi's device plugin has given a pod its devices, and removes the lock of the node."""
+    store = place.server.store
+    with store.lock:
+        pod = place.server.get("pods", name, "default")
+        notes_of(pod)[PHASE] = "success"
+        place.server.put(pod)
+        node = place.server.get("nodes", "n1")
+        notes_of(node).pop(LOCK, None)
+        place.server.put(node)
+
+
 def placed(operator: Operator, name: str, memory: int) -> dict[str, Any]:
     """A new pod, bound as kube-scheduler binds it."""
     client = operator.client
@@ -171,6 +193,7 @@ def test_the_page_takes_over_without_touching_a_running_pod_and_leads_back(opera
     scheduler.filter(late, "n1", "GPU-n1-0,NVIDIA,30000,0:")
     assert scheduler.bind(late, "n1") == ""
     moved = notes_of(place.server.get("pods", "late", "default"))[ALLOCATED]
+    served(place, "late")
 
     operator.follow("3. Change the scheduler")
     assert operator.follow("4. Remove HAMi's webhook")["stage"] == "after"
