@@ -55,10 +55,16 @@ class Compared(NamedTuple):
 
 
 def compared(pod: Pod, record: PodRecord, registry: Registry) -> tuple[Compared, ...]:
-    """All containers of a pod with each vendor's devices; ``record`` is what the pod's annotations say."""
+    """All containers of a pod with the devices of each vendor that it holds any of.
+
+    ``record`` is what the pod's annotations say.
+    """
+    held = {share.vendor for allocation in record.allocations for share in allocation.shares}
+    held.update(each.share.vendor for each in record.unlocated)
+    specs = [spec for spec in registry if spec.name in held]
     found: list[Compared] = []
     for at, (container, allocation) in enumerate(zip(pod.containers, record.allocations, strict=True)):
-        for spec in registry:
+        for spec in specs:
             shares = tuple(share for share in allocation.shares if share.vendor == spec.name)
             try:
                 found.append(Compared(at, container, spec, shares, request_of(spec, container, pod)))
