@@ -144,6 +144,32 @@ def test_a_lock_of_a_pod_that_is_gone_is_taken_whatever_the_clock_that_wrote_it(
         assert notes_of(place.server.get("nodes", "n1"))[LOCK].endswith(",default,p")
 
 
+def lose_the_lease(place: Site, client: Client) -> None:
+    with place.server.store.lock:
+        lease = place.server.get("leases", LEASE, "default")
+        lease["spec"] |= {"holderIdentity": "another", "renewTime": "2099-01-01T00:00:00.000000Z"}
+        place.server.put(lease)
+    wait_for(lambda: client.server.snapshot() is None)
+
+
+def test_a_leader_that_loses_its_lease_before_the_binding_sends_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with hami(tmp_path, a_node("n1")) as (place, client):
+        (pod,) = place.create(a_pod("p"))
+        fits(client, pod, "n1")
+
+        def acquired(*_: object) -> str:
+            lose_the_lease(place, client)
+            return ""
+
+        monkeypatch.setattr("hami_plugins.allocator.pod_locks.PodLocks.acquire", acquired)
+        why = bind(client, pod, "n1")
+        after = place.server.get("pods", "p", "default")
+    assert "this replica has lost its lease" in why
+    assert "nodeName" not in after["spec"]
+
+
 def test_a_former_leader_that_waited_for_a_lock_binds_nothing(tmp_path: Path) -> None:
     with hami(tmp_path, a_node("n1")) as (place, client):
         first, second = place.create(a_pod("first"), a_pod("second"))
@@ -153,11 +179,7 @@ def test_a_former_leader_that_waited_for_a_lock_binds_nothing(tmp_path: Path) ->
         waiting = threading.Thread(target=lambda: errors.append(bind(client, second, "n1")))
         waiting.start()
         wait_for(lambda: place.value(client, "node_lock_waiting"))
-        with place.server.store.lock:
-            lease = place.server.get("leases", LEASE, "default")
-            lease["spec"] |= {"holderIdentity": "another", "renewTime": "2099-01-01T00:00:00.000000Z"}
-            place.server.put(lease)
-        wait_for(lambda: client.server.snapshot() is None)
+        lose_the_lease(place, client)
         place.server.delete("pods", "first", "default", grace=0)
         waiting.join(30)
         after = place.server.get("pods", "second", "default")
