@@ -57,6 +57,11 @@ def registration(cards: Iterable[tuple[PhysicalDevice, MiB]], settings: AgentSet
     return said | ({SCORES_KEY: node_devices.encode_pair_scores(scores)} if scores else {})
 
 
+def obsolete(said: Mapping[str, str]) -> frozenset[str]:
+    """What goes from a node that says this: scores of pairs that are no longer linked."""
+    return frozenset({SCORES_KEY} if KEY in said and SCORES_KEY not in said else ())
+
+
 def decode(text: str) -> tuple[RegisteredDevice, ...]:
     """The cards of a register. Raises ``WireError``."""
     return node_devices.decode_json(KEY, text)

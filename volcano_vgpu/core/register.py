@@ -49,8 +49,6 @@ LEFTOVERS_KEY: Final = "hami-plugins.io/volcano-vgpu-leftovers"
 HANDSHAKE: Final = "Requesting_2099.01.01 00:00:00"
 """A question that no scheduler asks again and that never grows old (``trials.md`` V8)."""
 
-SCORES_KEY: Final = hami_register.SCORES_KEY
-
 WHOLE: Final = 100
 """The cores of a card."""
 
@@ -148,7 +146,7 @@ def desired(
         annotations[AGENTS_KEY] = settings.daemon_set
     return NodeRegistration(
         annotations=annotations,
-        removed=frozenset({LEFTOVERS_KEY} if leftovers == "" else ()),
+        removed=frozenset({LEFTOVERS_KEY} if leftovers == "" else ()) | hami_register.obsolete(annotations),
         capacity={} if settings.speaks_hami else _capacity(registered, settings),
         cards=tuple(cards),
         registered=registered,
@@ -197,8 +195,6 @@ def changes(node: Json, words: NodeRegistration) -> Changes:
         wanted[HANDSHAKE_KEY] = HANDSHAKE
     annotations: dict[str, str | None] = {key: text for key, text in wanted.items() if held.get(key) != text}
     annotations |= dict.fromkeys(words.removed & held.keys())
-    if SCORES_KEY in held and words.dialect is Dialect.HAMI and SCORES_KEY not in wanted:
-        annotations[SCORES_KEY] = None
     capacity = _amounts(node, "capacity")
     sums: dict[str, str | None] = {
         name: str(amount) for name, amount in words.capacity.items() if not _is(capacity.get(name), amount)
@@ -273,7 +269,7 @@ def _said_in(dialect: Dialect, held: Mapping[str, str]) -> tuple[str, ...]:
     if not hami_register.is_ours(held.get(hami_register.KEY, "")):
         return ()
     answered = held.get(hami_register.HANDSHAKE_KEY) == hami_register.REPORTED
-    keys = (hami_register.KEY, SCORES_KEY, *((hami_register.HANDSHAKE_KEY,) if answered else ()))
+    keys = (hami_register.KEY, hami_register.SCORES_KEY, *((hami_register.HANDSHAKE_KEY,) if answered else ()))
     return tuple(key for key in keys if key in held)
 
 
