@@ -591,13 +591,19 @@ def test_whoever_proves_and_removes_knows_the_resources_of_the_device_configurat
         assert specs[name]["volumes"] == [{"name": "settings", "configMap": {"name": settings}}]
 
 
+def upgraded(helm: Helm, values: Values) -> list[Object]:
+    """What an upgrade of the agent's chart makes."""
+    flags = [str(VOLCANO_VGPU), "--kube-version", "1.34", "--namespace", "here", "--is-upgrade"]
+    return objects(helm.run("template", "one", *flags, values=laid(values, NEEDED[VOLCANO_VGPU])))
+
+
 @pytest.mark.parametrize("enabled", [True, False])
 def test_where_the_agents_are_turned_off_their_nodes_are_cleaned_before_the_rights_go(
     one_helm: Helm, *, enabled: bool
 ) -> None:
     """Helm deletes accounts before DaemonSets, and an agent without rights cannot clean."""
     told = {"agent": {"enabled": enabled}, "deviceConfig": {"nvidia": {"resourceCountName": "a.b/count"}}}
-    found = [each for each in objects(one_helm.template(VOLCANO_VGPU, told)) if "uninstall" in each["metadata"]["name"]]
+    found = [each for each in upgraded(one_helm, told) if "uninstall" in each["metadata"]["name"]]
     times = {each["metadata"]["annotations"]["helm.sh/hook"] for each in found}
     assert times == {"pre-delete" if enabled else "pre-delete,pre-upgrade,pre-rollback"}
     assert {"ConfigMap", "ServiceAccount", "ClusterRole", "Role", "Job"} <= {each["kind"] for each in found}
@@ -607,18 +613,16 @@ def test_where_the_agents_are_turned_off_their_nodes_are_cleaned_before_the_righ
 
 def test_a_release_may_end_with_nothing_but_what_cleans(one_helm: Helm) -> None:
     """Which an upgrade leaves; an installation of nothing is a mistake."""
-    nothing = laid({"agent": {"enabled": False}}, NEEDED[VOLCANO_VGPU])
-    chart = [str(VOLCANO_VGPU), "--kube-version", "1.34"]
-    kept = objects(one_helm.run("template", "one", *chart, "--is-upgrade", values=nothing))
+    kept = upgraded(one_helm, {"agent": {"enabled": False}})
     lasting = {each["kind"] for each in kept if "helm.sh/hook" not in each["metadata"].get("annotations", {})}
     assert lasting == {"NetworkPolicy", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
     with pytest.raises(HelmError, match="nothing would be installed"):
-        one_helm.run("template", "one", *chart, values=nothing)
+        one_helm.template(VOLCANO_VGPU, {"agent": {"enabled": False}})
 
 
 @pytest.mark.parametrize("values", [{}, {"agent": {"enabled": False}}])
 def test_the_job_at_the_end_may_write_no_more_of_nodes_than_the_agent(one_helm: Helm, values: Values) -> None:
-    found = objects(one_helm.template(VOLCANO_VGPU, values))
+    found = upgraded(one_helm, values)
     account = f"system:serviceaccount:here:{dict(pod_specs(found))[f'{FULL_NAME}-uninstall']['serviceAccountName']}"
     (policy,) = node_policies(found)
     assert f"'{account}'" in policy["spec"]["matchConditions"][0]["expression"]
