@@ -815,7 +815,7 @@ def test_the_list_of_the_umbrella_has_those_of_all_products() -> None:
 ACCOUNT = "system:serviceaccount"
 OWN_ACCOUNTS = {
     "volcano-vgpu": (f"{ACCOUNT}:here:one-volcano-vgpu-agent", f"{ACCOUNT}:volcano-system:volcano-scheduler"),
-    "allocator": (f"{ACCOUNT}:here:one-allocator",),
+    "allocator": (f"{ACCOUNT}:here:one-allocator", f"{ACCOUNT}:here:one-volcano-vgpu-agent"),
     "koordinator-adapter": (),
 }
 

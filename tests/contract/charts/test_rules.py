@@ -132,7 +132,7 @@ def test_an_agent_writes_its_own_node_and_pods_alone() -> None:
 def test_an_agent_writes_no_spec_no_labels_and_its_own_annotations_alone() -> None:
     spec = rules_of_policies(VOLCANO_VGPU)["by-the-agent"]
     rules = {flat(each["expression"]) for each in spec["validations"]}
-    ours = "key.startsWith('volcano.sh/') || key.startsWith('hami-plugins.io/')"
+    ours = " || ".join(f"key.startsWith('{each}/')" for each in ("volcano.sh", "hami.io", "hami-plugins.io"))
     unchanged = ("finalizers", "ownerReferences")
     assert rules >= {
         "object.spec == oldObject.spec && object.metadata.?labels == oldObject.metadata.?labels",
