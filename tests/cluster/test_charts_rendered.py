@@ -23,7 +23,13 @@ from hami_plugins.allocations.manifests.webhooks import WebhookTarget
 from hami_plugins.allocator.handlers import SCHEDULER_PATH
 from hami_plugins.allocator.shared_allocator import hooks_of, product_of
 from hami_plugins.allocator.shared_settings import SETTINGS, SharedAllocatorSettings
-from hami_plugins.cli.allocator_server import extension_of, scheduler_resources, timeout_of, vendors_of
+from hami_plugins.cli.allocator_server import (
+    extension_of,
+    ignored_by_scheduler,
+    scheduler_resources,
+    timeout_of,
+    vendors_of,
+)
 from koordinator_adapter.core import webhooks as koordinator
 from koordinator_adapter.core.devices import sums
 from koordinator_adapter.server.app import policy_of
@@ -465,7 +471,11 @@ def test_kube_scheduler_is_configured_as_the_program_prints_it(one_helm: Helm, n
     vendors = vendors_of(settings)
     configured = yaml.safe_load(text)
     expected = kube_scheduler_configuration.document(
-        settings.plain_url(SCHEDULER_PATH), scheduler_resources(vendors), binds=binds, timeout=timeout_of(vendors)
+        settings.plain_url(SCHEDULER_PATH),
+        scheduler_resources(vendors),
+        ignored=ignored_by_scheduler(vendors),
+        binds=binds,
+        timeout=timeout_of(vendors),
     )
     assert {key: configured[key] for key in expected} == expected
     (profile,) = configured["profiles"]

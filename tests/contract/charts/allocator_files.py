@@ -15,7 +15,7 @@ from hami_plugins.allocations.manifests.webhooks import Hooks, WebhookTarget
 from hami_plugins.allocations.product import served_by_hami
 from hami_plugins.allocator.handlers import SCHEDULER_PATH
 from hami_plugins.allocator.shared_allocator import DOMAIN
-from hami_plugins.cli.allocator_server import extension_of
+from hami_plugins.cli.allocator_server import extension_of, ignored_by_scheduler
 from hami_plugins.cli.kit import output
 from hami_plugins.cli.kit.inputs import registry_of
 from hami_plugins.config.settings import Settings
@@ -88,7 +88,7 @@ def text(name: str) -> str:
 def _vendor(spec: VendorSpec) -> dict[str, Any]:
     section, keys = _named(spec)
     word = spec.name if section in {"devices.vnpus.configs", "devices.iluvatars"} else ""
-    locks = lock_keys((spec,))
+    locks, ignored = lock_keys((spec,)), ignored_by_scheduler(Registry((spec,)))
     jobs = extension_of(Registry((spec,)))
     return {
         "name": spec.name,
@@ -99,7 +99,9 @@ def _vendor(spec: VendorSpec) -> dict[str, Any]:
         "lock": locks[0].key if locks else "",
         "keys": list(spec.keys.written()),
         "jobs": [] if jobs is None else list(jobs.resources),
-        "resources": [{"name": name, "key": keys.get(name, "")} for name in spec.resources.all()],
+        "resources": [
+            {"name": name, "key": keys.get(name, ""), "ignored": name in ignored} for name in spec.resources.all()
+        ],
     }
 
 

@@ -10,8 +10,10 @@
 {{- $file := .Files.Get "files/kube-scheduler.yaml" | fromYaml -}}
 {{- $extender := first $file.extenders -}}
 {{- $managed := list -}}
-{{- range include "allocator.resources" (dict "root" . "kubeScheduler" true) | fromJsonArray -}}
-{{- $managed = append $managed (merge (dict "name" .) (first $extender.managedResources)) -}}
+{{- range $vendor := include "allocator.served" . | fromJsonArray -}}
+{{- if $vendor.kubeScheduler -}}
+{{- range $vendor.resources -}}{{- $managed = append $managed (dict "name" . "ignoredByScheduler" (has . $vendor.ignored)) -}}{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- $ours := dict
   "urlPrefix" (printf "http://%s.%s.svc:%v%s" (include "allocator.fullname" .) .Release.Namespace .Values.ports.plain $file.path)

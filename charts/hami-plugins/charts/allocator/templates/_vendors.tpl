@@ -1,4 +1,5 @@
-{{/* The vendors that are served, in the program's order, as JSON: each with the names that `settings` gives its resources.
+{{/* The vendors that are served, in the program's order, as JSON: each with the names that `settings` gives its resources, and those of
+them that kube-scheduler must not look for on nodes.
 The file is generated from the program. */}}
 {{- define "allocator.served" -}}
 {{- $known := (.Files.Get "files/vendors.yaml" | fromYaml).vendors -}}
@@ -24,20 +25,16 @@ The file is generated from the program. */}}
 {{- end -}}
 {{- $section = $section | default dict -}}
 {{- $resources := list -}}
-{{- range $vendor.resources -}}{{- $resources = append $resources (get $section .key | default .name) -}}{{- end -}}
-{{- $served = append $served (merge (dict "resources" (uniq $resources)) $vendor) -}}
+{{- $ignored := list -}}
+{{- range $vendor.resources -}}
+{{- $name := get $section .key | default .name -}}
+{{- $resources = append $resources $name -}}
+{{- if .ignored }}{{ $ignored = append $ignored $name }}{{ end -}}
+{{- end -}}
+{{- $served = append $served (merge (dict "resources" (uniq $resources) "ignored" $ignored) $vendor) -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $served -}}
-{{- end -}}
-
-{{/* The resources of these vendors, in order, as JSON; with `kubeScheduler` those alone that its pods may ask for. */}}
-{{- define "allocator.resources" -}}
-{{- $found := list -}}
-{{- range include "allocator.served" .root | fromJsonArray -}}
-{{- if or .kubeScheduler (not $.kubeScheduler) }}{{ $found = concat $found .resources }}{{ end -}}
-{{- end -}}
-{{- toJson $found -}}
 {{- end -}}
 
 {{/* What follows from vendors and mode, as JSON: `kubeScheduler`, `hami` and `neuron` are whether such vendors are served, `binds` is
