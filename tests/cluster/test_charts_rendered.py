@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -484,6 +485,33 @@ def test_kube_scheduler_is_configured_as_the_program_prints_it(one_helm: Helm, n
     named = {(each["metadata"]["namespace"], each["metadata"]["name"]) for each in of_kind(found, "Lease")}
     assert (lease["resourceNamespace"], lease["resourceName"]) in named
     assert len(named) == 2
+
+
+@pytest.mark.parametrize("name", ["neuron", "hami", "everything"])
+def test_the_real_kube_scheduler_takes_every_field_of_its_configuration(
+    one_helm: Helm, programs: Mapping[str, Path], tmp_path: Path, name: str
+) -> None:
+    """It decodes strictly, and writes what it has understood; it asks no cluster for that."""
+    scheduler = {"enabled": True, "image": "a/b:1"}
+    found = objects(one_helm.template(ALLOCATOR, laid({"kubeScheduler": scheduler}, ALLOCATOR_SETS[name])))
+    (text,) = (
+        each["data"]["kube-scheduler.yaml"]
+        for each in of_kind(found, "ConfigMap")
+        if "kube-scheduler.yaml" in each["data"]
+    )
+    cluster = {"clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}]}
+    context = {"contexts": [{"name": "c", "context": {"cluster": "c"}}], "current-context": "c"}
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", **cluster, **context}))
+    told, understood = tmp_path / "told.yaml", tmp_path / "understood.yaml"
+    told.write_text(f"{text}\nclientConnection: {{kubeconfig: {tmp_path / 'kubeconfig'}}}\n")
+    command = [programs["kube-scheduler"], f"--config={told}", f"--write-config-to={understood}", "--secure-port=0"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    written = yaml.safe_load(understood.read_text())
+    assert written["extenders"][0]["urlPrefix"] == yaml.safe_load(text)["extenders"][0]["urlPrefix"]
+    assert [each["schedulerName"] for each in written["profiles"]] == [
+        ALLOCATOR_SETS[name].get("schedulerName", "hami-scheduler")
+    ]
 
 
 def test_kube_scheduler_runs_as_an_account_of_its_own_with_the_rights_of_the_clusters_own(one_helm: Helm) -> None:
