@@ -504,7 +504,12 @@ def test_the_real_kube_scheduler_takes_every_field_of_its_configuration(
     (tmp_path / "kubeconfig").write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", **cluster, **context}))
     told, understood = tmp_path / "told.yaml", tmp_path / "understood.yaml"
     told.write_text(f"{text}\nclientConnection: {{kubeconfig: {tmp_path / 'kubeconfig'}}}\n")
-    command = [programs["kube-scheduler"], f"--config={told}", f"--write-config-to={understood}", "--secure-port=0"]
+    command = [
+        str(programs["kube-scheduler"]),
+        f"--config={told}",
+        f"--write-config-to={understood}",
+        "--secure-port=0",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     written = yaml.safe_load(understood.read_text())

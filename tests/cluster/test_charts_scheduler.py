@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
+from neuron_topology.core.names import DEVICES
 from tests.cluster.allocator import Replica, marks
 from tests.cluster.api import Object
 from tests.cluster.helm import ALLOCATOR, Helm, objects, of_kind
 from tests.cluster.kubernetes import ControlPlane
-from tests.cluster.neuron import DEVICES, Machines, Submissions, ids_of
+from tests.cluster.neuron import Machines, Submissions, ids_of
 from tests.cluster.objects import container, pod
 from tests.cluster.processes import Component
 from tests.cluster.waiting import wait_until
@@ -118,7 +119,8 @@ def release(
 def test_a_pod_of_the_charts_scheduler_is_bound_by_the_server_with_its_devices(
     release: Release, control_plane: ControlPlane, namespace: str
 ) -> None:
-    with Machines(control_plane) as machines:
+    machines = Machines(control_plane)
+    with machines:
         machines.boot(1)
         submitted = Submissions(control_plane, machines, namespace)
         submitted.pod("asks", 4, scheduler=PROFILE)
@@ -132,7 +134,8 @@ def test_a_pod_of_the_charts_scheduler_is_bound_by_the_server_with_its_devices(
 def test_a_plain_pod_of_the_charts_scheduler_is_bound_without_the_server(
     release: Release, control_plane: ControlPlane, namespace: str
 ) -> None:
-    with Machines(control_plane) as machines:
+    machines = Machines(control_plane)
+    with machines:
         machines.boot(1)
         body = pod("plain", container(), nodeSelector=dict(machines.selector), schedulerName=PROFILE)
         control_plane.api.create(f"/api/v1/namespaces/{namespace}/pods", body)
