@@ -31,7 +31,9 @@ LIMITS: Final = EventLimits(burst=25, seconds_per_write=1.0, waiting=64)
 """Of writes: a burst, and then one a second, however many pods wait."""
 
 WAITING: Final = 1_000
-"""Refused pods whose turn is to come; of further ones the oldest is told when it is refused again."""
+NAMES: Final = 200_000
+"""Refused pods whose turn is to come, and the names of nodes of all of them: beyond that the oldest has to be refused
+again before it is told. In a call about 5,000 nodes the names take 300 kB."""
 
 PAUSE: Final = 0.1
 """Seconds between two texts: each asks all nodes of a call again."""
@@ -55,10 +57,16 @@ class RefusalEvents:
         self._events = EventRecorder(api, component, host, limits=limits)
         self._told = ToldPods()
         self._refused: OrderedDict[PodUid, tuple[PodInfo, Sequence[NodeName]]] = OrderedDict()
+        self._names = 0
         self._lock = threading.Lock()
         self._due = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="allocator-refusals", daemon=True)
+
+    @property
+    def waiting(self) -> int:
+        """Pods whose turn to be told is to come."""
+        return len(self._refused)
 
     def start(self) -> None:
         """Begins."""
@@ -76,15 +84,21 @@ class RefusalEvents:
     def refused(self, intake: PodInfo, nodes: Sequence[NodeName]) -> None:
         """None of these nodes took the pod. Returns at once."""
         with self._lock:
+            self._forget(intake.pod.uid)
             self._refused[intake.pod.uid] = intake, nodes
-            while len(self._refused) > WAITING:
-                self._refused.popitem(last=False)
+            self._names += len(nodes)
+            while len(self._refused) > 1 and (len(self._refused) > WAITING or self._names > NAMES):
+                self._forget(next(iter(self._refused)))
         self._due.set()
+
+    def _forget(self, uid: PodUid) -> None:
+        if (known := self._refused.pop(uid, None)) is not None:
+            self._names -= len(known[1])
 
     def allocated(self, intake: PodInfo, allocation: PodAllocation) -> None:
         """The pod has devices. Only one that was told that it waits is told so: others cost no write."""
         with self._lock:
-            self._refused.pop(intake.pod.uid, None)
+            self._forget(intake.pod.uid)
             told = self._told.forget(intake.pod.uid)
         if told:
             text = allocation_note(allocation.node, tuple(allocation.shares()))
@@ -106,7 +120,8 @@ class RefusalEvents:
             if not self._refused:
                 self._due.clear()
                 return
-            uid, (intake, nodes) = self._refused.popitem(last=False)
+            uid, (intake, nodes) = next(iter(self._refused.items()))
+            self._forget(uid)
         seen = self._books.seen(intake.pod.namespace, intake.pod.name)
         if seen is None or seen.uid != uid or seen.intake is None:
             return

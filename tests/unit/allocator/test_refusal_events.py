@@ -1,0 +1,46 @@
+"""How much is kept of pods that are to be told why no node takes them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+from hami_plugins.allocator.locked_cache import LockedAllocationCache
+from hami_plugins.allocator.refusal_events import RefusalEvents
+from hami_plugins.allocator.shared_allocator import product_of
+from hami_plugins.allocator.shared_settings import SharedAllocatorSettings
+from hami_plugins.model.units import NodeName, PodUid
+from tests.unit.allocations.test_quotas import REGISTRY, a_pod, asking
+
+INTAKE = asking(a_pod())
+
+
+def events() -> RefusalEvents:
+    product = product_of(SharedAllocatorSettings(), REGISTRY)
+    books = LockedAllocationCache(product, keep=90.0, clock=lambda: 0.0)
+    return RefusalEvents(cast("Any", None), books, "allocator", "host")
+
+
+def refuse(events: RefusalEvents, name: str, nodes: int) -> None:
+    pod = replace(INTAKE, pod=replace(INTAKE.pod, uid=PodUid(name)))
+    events.refused(pod, (NodeName("n"),) * nodes)
+
+
+def test_a_thousand_pods_wait_and_fewer_where_each_was_asked_of_many_nodes() -> None:
+    few, many = events(), events()
+    for at in range(1_500):
+        refuse(few, f"u{at}", 3)
+        refuse(many, f"u{at}", 5_000)
+    assert few.waiting == 1_000
+    assert many.waiting == 40
+    refuse(many, "huge", 300_000)
+    assert many.waiting == 1
+
+
+def test_a_pod_that_is_refused_again_waits_once() -> None:
+    told = events()
+    for _ in range(3):
+        refuse(told, "u", 100_000)
+    assert told.waiting == 1
+    refuse(told, "other", 100_000)
+    assert told.waiting == 2
