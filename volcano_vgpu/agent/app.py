@@ -28,7 +28,7 @@ from hami_plugins.wire import allocator_mark, lenient
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pods import finished
 from volcano_vgpu.agent import competing_plugins, node
-from volcano_vgpu.agent.bookkeeper import Bookkeeper, bound_at
+from volcano_vgpu.agent.bookkeeper import Bookkeeper, bound_at, unneeded_lock
 from volcano_vgpu.agent.cdi import CdiDirectory
 from volcano_vgpu.agent.competing_plugins import NodeEnvironment
 from volcano_vgpu.agent.containers import ContainerDirectories, GarbageCollector
@@ -294,7 +294,12 @@ class Agent:
         In a cluster whose allocations come from the cache Volcano counts no cards.
         """
         raw = change.object
-        if self._settings.speaks_hami or change.kind != "added" or raw is None or not self._cards_of(raw):
+        if self._settings.speaks_hami:
+            lock = None if raw is None else unneeded_lock(raw, self.cards.sight.offer.spec, datetime.now(UTC))
+            if lock is not None:
+                self.publisher.release_lock(*lock)
+            return
+        if change.kind != "added" or raw is None or not self._cards_of(raw):
             return
         notes = lenient.inside(raw, "metadata", "annotations")
         if mode.AllocatorMode.EXTENDER in (notes.get(allocator_mark.KEY), notes.get(names.MARKER_KEY)):

@@ -94,6 +94,21 @@ def _unasked(annotations: Mapping[str, str], keys: PodKeys, spec: VendorSpec) ->
     return not annotations.get(keys.phase) or any("," in text for text in others)
 
 
+def unneeded_lock(raw: Json, spec: VendorSpec, now: datetime) -> tuple[datetime, tuple[str, str]] | None:
+    """When the lock was taken that HAMi's scheduler holds for a pod on its way to this agent, and the pod's name.
+
+    Such a lock serves nobody, and the start of a container may wait for its image: it need not last so long. ``None``
+    for a pod that no scheduler waits for, and for one that another vendor's plugin looks for by the lock.
+    """
+    metadata = raw.get("metadata") or {}
+    annotations = metadata.get("annotations") or {}
+    keys = keys_of(spec)
+    if not keys.phase_is_asked or spec.keys.allocated not in annotations or _unasked(annotations, keys, spec):
+        return None
+    taken = bound_at(annotations, now, spec)
+    return None if taken is None else (taken, (str(metadata.get("namespace")), str(metadata.get("name"))))
+
+
 def bound_at(annotations: Mapping[str, str], now: datetime, spec: VendorSpec = SPEC) -> datetime | None:
     """When a scheduler gave the pod to the node: the node's lock was taken just before.
 

@@ -142,6 +142,17 @@ def test_hamis_own_scheduler_sees_its_pod_served_and_its_lock_released(node: Mac
         assert annotations["hami.io/vgpu-devices-allocated"] == f"{A},NVIDIA,1000,30:;"
 
 
+def test_a_lock_does_not_last_until_a_pod_can_start(node: Machine) -> None:
+    """The agent needs none, and the next pod of the node has to wait for it."""
+    with node.agent(HAMI) as agent:
+        wait_ready(node, agent)
+        lock = {"hami.io/mutex.lock": "2026-08-14T09:31:07Z,default,one"}
+        node.api.merge_patch(paths.node(NODE), {"metadata": {"annotations": lock}})
+        node.create(pod("one", container(), ids="GPU-to-come,NVIDIA,1000,30:;", phase="allocating"))
+        wait_for(lambda: "hami.io/mutex.lock" not in notes(node), "the lock is released")
+        assert node.pod("one")["metadata"]["annotations"]["hami.io/bind-phase"] == "allocating"
+
+
 def test_a_lock_of_another_pod_stays(node: Machine) -> None:
     with node.agent(HAMI) as agent:
         wait_ready(node, agent)

@@ -19,7 +19,7 @@ from hami_plugins.model.units import DeviceId, MiB, NodeName, PodUid
 from hami_plugins.vendors import builtin, nvidia
 from tests import raw_objects
 from tests.unit.volcano_vgpu.cards import card, inventory, settings, sick, uuid
-from volcano_vgpu.agent.bookkeeper import bound_at, settled
+from volcano_vgpu.agent.bookkeeper import bound_at, settled, unneeded_lock
 from volcano_vgpu.agent.config import load
 from volcano_vgpu.agent.scheduler import Needs, WriteReason
 from volcano_vgpu.core import hami_register, publication, register
@@ -488,4 +488,8 @@ def test_a_scheduler_that_waits_is_told_once_no_other_plugin_has_to_serve(
     found = settled(raw, [] if failed else ["main"], failed=failed, spec=nvidia.SPEC)
     assert found.get("hami.io/bind-phase") == phase
     assert "hami.io/vgpu-time" not in found
+    lock = unneeded_lock(raw, nvidia.SPEC, NOW.replace(year=2030))
+    assert (lock and lock[1]) == (None if phase is None else ("team", "p"))
+    assert unneeded_lock(raw, nvidia.SPEC, NOW.replace(year=2020)) is None
+    assert unneeded_lock(raw, settings().spec, NOW) is None
     assert bound_at(raw["metadata"]["annotations"], NOW.replace(year=2030), nvidia.SPEC) is not None
