@@ -159,3 +159,13 @@ def test_pods_of_every_scheduler_are_shown(tmp_path: Path, scheduler: str) -> No
         asks = raw_objects.container(limits={"nvidia.com/gpu": "1"}, image="i")
         place.put(raw_objects.pod("p", asks, metadata={"namespace": "default"}, scheduler=scheduler))
         wait_for(lambda: document(client)["waiting"]["pods"] == 1)
+
+
+def test_a_large_cluster_arrives_whole_and_the_page_draws_a_part_of_it(tmp_path: Path) -> None:
+    with served(tmp_path, *(a_node(f"n{at}", cards=1) for at in range(501))) as (_, client):
+        answer = ask(client, "/nodes.json")
+        assert len(answer.data) == int(answer.headers["content-length"]) > 200_000
+        assert len(json.loads(answer.data)["nodes"]) == 501
+        page = ask(client).data.decode()
+    assert page.count('<article class="node"') == 500
+    assert "500 of 501 nodes are drawn" in page
