@@ -10,8 +10,6 @@ from hami_plugins.cli.kit import options
 from hami_plugins.cli.kit.option_group import taking
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.cli.kit.plugins import command_group
-from hami_plugins.cli.kit.server_commands import verify
-from neuron_topology.commands.allocator_cli import allocator, audit, clean, conf, repair, trust, webhooks
 from neuron_topology.commands.hypernodes_cli import app as hypernodes_app
 from neuron_topology.commands.options import PatchOptions, SimulateOptions, SubmitOptions
 
@@ -130,5 +128,27 @@ def ranks(
     raise typer.Exit(print_ranks(order, nodes=nodes or (), job=job, env=env))
 
 
-for _command in (allocator, verify, conf, webhooks, trust, audit, repair, clean):
-    app.command()(_command)
+@app.command()
+def repair(
+    *,
+    dry_run: options.DryRun = False,
+    output: options.Output = Form.TABLE,
+    no_headers: options.NoHeaders = False,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Remove wrong maps of AWS's scheduler extension from nodes, so that it recreates them.
+
+    A map is wrong if it lists devices or cores in use that no pod holds, or free that pods hold, or if it is
+    incomplete. Exit code 1 if something is left to do.
+
+    Writes: removes NEURON_DEV_USAGE_MAP and NEURON_CORE_USAGE_MAP of those nodes.
+    """
+    from hami_plugins.kube.client import connect
+    from hami_plugins.observe import logging
+    from neuron_topology.commands.repair import COMPONENT
+    from neuron_topology.commands.repair import repair as run_repair
+
+    logging.configure("error", "auto")
+    client = connect(kubeconfig=kubeconfig, context=context, component=COMPONENT)
+    raise typer.Exit(run_repair(client, dry_run=dry_run, form=output, headers=not no_headers))

@@ -16,7 +16,6 @@ from hami_plugins.allocator.audit import AuditDocument
 from hami_plugins.cli.allocator_takeover import TakeoverCheckDocument
 from hami_plugins.cli.kit.allocator import (
     KubeSchedulerConfCheckDocument,
-    NeuronConfCheckDocument,
     VolcanoConfCheckDocument,
 )
 from hami_plugins.output import findings, node_schema, schema
@@ -54,7 +53,6 @@ ADAPTER: Final[TypeAdapter[Any]] = TypeAdapter(
     | AuditDocument
     | VolcanoConfCheckDocument
     | KubeSchedulerConfCheckDocument
-    | NeuronConfCheckDocument
     | TakeoverCheckDocument
     | CardsDocument
     | VgpuInstallationDocument,

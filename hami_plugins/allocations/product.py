@@ -43,12 +43,9 @@ def hami_carried(node: NodeName, intake: PodInfo, _annotations: Mapping[str, str
 class Product:
     """The vendors of an allocator, and what it does.
 
-    ``audit`` is the kind of a document of findings. ``marker`` is the annotation, with its value, of pods that must not
-    be bound without an allocation.
-
-    ``kube_scheduler`` is whether calls of kube-scheduler's extender are answered, too, ``binds`` whether pods are bound
-    for it, and ``groups`` whether Volcano's PodGroups are followed. ``planner`` makes what knows more than the devices
-    of one node, one for each cache.
+    ``marker`` is the annotation, with its value, of pods that must not be bound without an allocation. ``binds`` is
+    whether pods are bound for kube-scheduler. ``planner`` makes what knows more than the devices of one node, one for
+    each cache.
 
     ``schedulers`` are Volcano's. ``described`` is as in ``NodeAnswers``.
     ``jobs`` answers the creation of a Volcano Job (``None``: no webhook for those).
@@ -56,15 +53,12 @@ class Product:
     it is given the pod and the Binding's annotations. Those of HAMi's scheduler are on pods without the marker.
     """
 
-    audit: str
     registry: Registry
     rules: Rules
     marker: tuple[str, str]
     schedulers: Collection[str] = ("volcano",)
     jobs: Callable[[Json], Answer] | None = None
-    kube_scheduler: bool = False
     binds: bool = False
-    groups: bool = False
     planner: Callable[[], AllocationPlanner] = AllocationPlanner
     described: Callable[[Json], Json] = as_it_is
     carries: Callable[[NodeName, PodInfo, Mapping[str, str]], Mapping[str, str] | None] = nothing_carried

@@ -42,7 +42,7 @@ class AuditDocument(TypedDict):
     """What is wrong with what bound pods hold: the answer of ``audit``, and of ``/findings`` of an allocator."""
 
     apiVersion: Literal["hami-plugins.io/v1alpha1"]
-    kind: Literal["AllocationAudit", "VolcanoAllocationAudit", "NeuronAllocationAudit"]
+    kind: Literal["AllocationAudit"]
     findings: list[AuditFindingDocument]
 
 
@@ -101,7 +101,7 @@ def counts(found: Iterable[AuditFinding]) -> Mapping[AuditFindingKind, int]:
     return {finding: counted[finding] for finding in AuditFindingKind}
 
 
-def document(found: Iterable[AuditFinding], kind: str) -> dict[str, Any]:
-    """The same as a document of a kind, for other programs."""
+def document(found: Iterable[AuditFinding]) -> dict[str, Any]:
+    """The same as a document, for other programs."""
     findings = [{**asdict(each), "finding": each.finding.value} for each in found]
-    return {"apiVersion": API_VERSION, "kind": kind, "findings": findings}
+    return {"apiVersion": API_VERSION, "kind": "AllocationAudit", "findings": findings}

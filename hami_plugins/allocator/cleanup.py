@@ -90,7 +90,6 @@ def cleaned(  # noqa: PLR0913 - the options of the command
     *,
     nodes: bool,
     dry_run: bool,
-    marks: Sequence[str] = allocator_mark.KEYS,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[str]:
     """Removes it all, and yields the name of each thing once it is gone; on a dry run, of what would be removed.
@@ -111,7 +110,7 @@ def cleaned(  # noqa: PLR0913 - the options of the command
     for extension in extensions:
         yield from extension.cleaned(api, nodes=nodes, dry_run=dry_run)
     pods, every_node = Collection(paths.PODS, "Pod"), Collection(paths.NODES, "Node")
-    yield from removal.without_keys(api, pods, {"annotations": marks}, dry_run=dry_run)
+    yield from removal.without_keys(api, pods, {"annotations": (allocator_mark.KEY,)}, dry_run=dry_run)
     yield from removal.without_keys(api, every_node, {"annotations": (TOUCHED_KEY,)}, dry_run=dry_run)
 
 

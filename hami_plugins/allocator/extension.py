@@ -8,7 +8,7 @@ from typing import Protocol
 from prometheus_client.core import Metric
 
 from hami_plugins.allocations.planner import AllocationPlanner
-from hami_plugins.allocator.shared_settings import SharedAllocatorSettings
+from hami_plugins.allocator.settings import AllocatorSettings
 from hami_plugins.kube.port import KubeApi
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.observe.metrics import Metrics
@@ -36,7 +36,7 @@ class AllocatorExtensionEntry(Protocol):
     vendor: str
     resources: Sequence[str]
 
-    def __call__(self, metrics: Metrics, settings: SharedAllocatorSettings) -> AllocatorExtension:
+    def __call__(self, metrics: Metrics, settings: AllocatorSettings) -> AllocatorExtension:
         """For a replica with these settings."""
 
     def cleaned(self, api: KubeApi, *, nodes: bool, dry_run: bool) -> Iterator[str]:

@@ -12,6 +12,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from hami_plugins.allocations.answers import AuditFindingKind, Statistics
 from hami_plugins.observe.metrics import Metrics
 
+METRICS: Final = "hami_allocator"
+"""What the names of the server's metrics begin with."""
+
 _LOCKS: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 300.0)
 
 
@@ -28,11 +31,10 @@ class AllocatorSizes:
 
 
 class AllocatorMetrics:
-    """The server's metrics, whose names begin with ``prefix``."""
+    """The server's metrics."""
 
-    def __init__(self, prefix: str) -> None:
-        self.metrics = Metrics(prefix)
-        self._prefix = prefix
+    def __init__(self) -> None:
+        self.metrics = Metrics(METRICS)
         self._answers = self.metrics.counter(
             "answers_total", "Answers to the scheduler and to the API server, by kind and outcome", ("kind", "outcome")
         )
@@ -63,7 +65,7 @@ class AllocatorMetrics:
 
     def read_from(self, sizes: Callable[[], AllocatorSizes | None]) -> None:
         """Adds what is looked up at each reading."""
-        self.metrics.collected(lambda: _collected(self._prefix, sizes()))
+        self.metrics.collected(lambda: _collected(sizes()))
 
 
 class RequeueMetrics:
@@ -108,28 +110,26 @@ class NodeLockMetrics:
         self._releases.labels(reason).inc()
 
 
-def _collected(prefix: str, sizes: AllocatorSizes | None) -> Iterable[Metric]:
-    yield _one(prefix, "active", "Whether this replica answers", float(sizes is not None and sizes.active))
+def _collected(sizes: AllocatorSizes | None) -> Iterable[Metric]:
+    yield _one("active", "Whether this replica answers", float(sizes is not None and sizes.active))
     if sizes is not None:
-        yield from _sized(prefix, sizes)
+        yield from _sized(sizes)
 
 
-def _sized(prefix: str, sizes: AllocatorSizes) -> Iterator[Metric]:
+def _sized(sizes: AllocatorSizes) -> Iterator[Metric]:
     found = sizes.statistics
-    yield _one(prefix, "nodes", "Nodes that are known", found.nodes)
-    yield _one(prefix, "cards", "Cards that are registered", found.devices)
-    yield _one(prefix, "pods", "Known pods, with or without requests for devices", sizes.pods)
-    yield _one(prefix, "holders", "Bound pods that hold cards", found.holders)
+    yield _one("nodes", "Nodes that are known", found.nodes)
+    yield _one("cards", "Cards that are registered", found.devices)
+    yield _one("pods", "Known pods, with or without requests for devices", sizes.pods)
+    yield _one("holders", "Bound pods that hold cards", found.holders)
     unreadable = CounterMetricFamily(
-        f"{prefix}_unreadable_total", "Nodes and pods, or parts of them, that could not be read; the log names them"
+        f"{METRICS}_unreadable_total", "Nodes and pods, or parts of them, that could not be read; the log names them"
     )
     unreadable.add_metric((), sizes.problems)
     yield unreadable
-    yield _one(
-        prefix, "missed_changes", "Nodes and pods whose last change could not be processed; see the log", sizes.missed
-    )
+    yield _one("missed_changes", "Nodes and pods whose last change could not be processed; see the log", sizes.missed)
     wrong = GaugeMetricFamily(
-        f"{prefix}_findings",
+        f"{METRICS}_findings",
         "Findings about allocations of bound pods; /findings lists them",
         labels=("finding",),
     )
@@ -137,7 +137,7 @@ def _sized(prefix: str, sizes: AllocatorSizes) -> Iterator[Metric]:
         wrong.add_metric((finding.value,), number)
     yield wrong
     family = GaugeMetricFamily(
-        f"{prefix}_assumptions", "Promised allocations that are not seen in effect yet, by state", labels=("state",)
+        f"{METRICS}_assumptions", "Promised allocations that are not seen in effect yet, by state", labels=("state",)
     )
     family.add_metric(("reserved",), found.reservations)
     family.add_metric(("answered",), found.answered)
@@ -145,5 +145,5 @@ def _sized(prefix: str, sizes: AllocatorSizes) -> Iterator[Metric]:
     yield family
 
 
-def _one(prefix: str, name: str, what: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"{prefix}_{name}", what, value=value)
+def _one(name: str, what: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"{METRICS}_{name}", what, value=value)

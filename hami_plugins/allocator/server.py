@@ -213,7 +213,7 @@ class AllocatorServer(Replica):
             metrics=self._metrics,
             read=self._read,
             locking=locking,
-            waiting=self._waiting if self._product.kube_scheduler else None,
+            waiting=self._waiting,
             labels=PodLabels(self._hasty, self._product.marker[0]) if self._product.takes_over else None,
             filling=self._filling,
             on_node=None if self._page is None else self._page.node_changed,
@@ -331,14 +331,13 @@ class AllocatorServer(Replica):
         return admission_routes((pods, bindings, *jobs), metrics)
 
     def _plain(self, metrics: DocumentMetrics) -> list[Route]:
-        calls = (*VOLCANO, *(KUBE_SCHEDULER if self._product.kube_scheduler else ()))
+        calls = (*VOLCANO, *KUBE_SCHEDULER)
         room = BodyBudget()
         return [Route(FINDINGS_PATH, self._findings().answer), *(self._call(each, metrics, room) for each in calls)]
 
     def _findings(self) -> JsonPage[tuple[AuditFinding, ...]]:
         """What the replica that answers has found wrong with the allocations of bound pods."""
-        audit = self._product.audit
-        return JsonPage(lambda: self._active().term.findings, lambda found: auditing.document(found, audit))
+        return JsonPage(lambda: self._active().term.findings, auditing.document)
 
     def _call(self, call: HandledPath, metrics: DocumentMetrics, room: BodyBudget) -> Route:
         def reply(body: bytes) -> Reply:

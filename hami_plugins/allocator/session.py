@@ -103,9 +103,7 @@ class LeaderSession:
         rare = ReflectorOptions(backoff=Backoff(most=LONGEST_ABSENCE), unhealthy_after=UNHEALTHY_SECONDS, clock=clock)
         groups = Selection(POD_GROUPS, "PodGroup")
         changed = self.books.group_changed
-        self._groups = (
-            Reflector(api, groups, on_change=changed, name="allocator-groups", **rare) if product.groups else None
-        )
+        self._groups = Reflector(api, groups, on_change=changed, name="allocator-groups", **rare)
         quotas = Selection(paths.RESOURCE_QUOTAS, "ResourceQuota")
         self._quotas = (
             Reflector(api, quotas, on_change=self._quota_changed, name="allocator-quotas", **usual)

@@ -21,12 +21,12 @@ from hami_plugins.allocations.manifests.webhooks import EXEMPT
 from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.allocations.product import served_by_hami
 from hami_plugins.allocations.served_vendors import served_vendors
+from hami_plugins.allocator.app import allocator_server, hooks_of, product_of
 from hami_plugins.allocator.cleanup import ServerObjects, blocking_reason, cleaned
 from hami_plugins.allocator.extension import AllocatorExtensionEntry
 from hami_plugins.allocator.handlers import EXTENDER_PATH, SCHEDULER_PATH
 from hami_plugins.allocator.metrics import AllocatorMetrics
-from hami_plugins.allocator.shared_allocator import METRICS, hooks_of, product_of, shared_allocator
-from hami_plugins.allocator.shared_settings import NAME, PREFIX, SETTINGS, SharedAllocatorSettings
+from hami_plugins.allocator.settings import NAME, PREFIX, SETTINGS, AllocatorSettings
 from hami_plugins.cli.allocation_policy import REMEDY
 from hami_plugins.cli.kit import allocator, plugins
 from hami_plugins.cli.kit.edge import failed
@@ -48,10 +48,10 @@ from hami_plugins.wire import volcano_config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AllocatorInputs(ServerInputs[SharedAllocatorSettings]):
+class AllocatorInputs(ServerInputs[AllocatorSettings]):
     """What a command was given."""
 
-    program: ServedProgram[SharedAllocatorSettings] = SETTINGS
+    program: ServedProgram[AllocatorSettings] = SETTINGS
     component: str = NAME
     device_config: str | None = None
     mode: AllocatorMode | None = None
@@ -63,7 +63,7 @@ class AllocatorInputs(ServerInputs[SharedAllocatorSettings]):
             return os.environ
         return {**os.environ, f"{PREFIX}VOLCANO__MODE": self.mode.value}
 
-    def settings(self) -> SharedAllocatorSettings:
+    def settings(self) -> AllocatorSettings:
         """The settings, with the device configuration of Volcano that was given beside them. Raises ``ConfigError``."""
         found = ServerInputs.settings(self)
         if self.device_config is None:
@@ -80,7 +80,7 @@ class AllocatorInputs(ServerInputs[SharedAllocatorSettings]):
         return found.model_copy(update={"volcano": found.volcano.model_copy(update={"device_config": document})})
 
 
-def vendors_of(settings: SharedAllocatorSettings) -> Registry:
+def vendors_of(settings: AllocatorSettings) -> Registry:
     """The vendors whose devices are allocated. Raises ``ConfigError``."""
     return served_vendors(registry_of(settings), settings.vendors)
 
@@ -110,10 +110,10 @@ def run_server(inputs: AllocatorInputs) -> int:
     """Run until a signal ends it."""
     settings = inputs.settings()
     logging.configure(settings.log.level, settings.log.form)
-    vendors, metrics = vendors_of(settings), AllocatorMetrics(METRICS)
+    vendors, metrics = vendors_of(settings), AllocatorMetrics()
     client = inputs.counted_client(metrics.metrics)
     entry = extension_of(vendors)
-    server = shared_allocator(
+    server = allocator_server(
         settings, client, vendors, entry, metrics=metrics, identity=identity(), filling=undisturbed
     )
     names = ", ".join(spec.name for spec in vendors)

@@ -21,9 +21,9 @@ from hami_plugins.allocations.takeover.values import (
     TakeoverSeverity,
     TakeoverStage,
 )
+from hami_plugins.allocator.app import product_of
 from hami_plugins.allocator.handlers import SCHEDULER_PATH
-from hami_plugins.allocator.shared_allocator import product_of
-from hami_plugins.allocator.shared_settings import SETTINGS, SharedAllocatorSettings
+from hami_plugins.allocator.settings import SETTINGS, AllocatorSettings
 from hami_plugins.cli.allocator_server import AllocatorInputs, vendors_of
 from hami_plugins.cli.kit import allocator, inputs, output
 from hami_plugins.cli.kit.edge import Exit
@@ -104,7 +104,7 @@ def check(given: AllocatorInputs, *, snapshots: Sequence[str], account: str, for
     return Exit.FINDINGS if wrong else Exit.FINE
 
 
-def _context(settings: SharedAllocatorSettings) -> TakeoverContext:
+def _context(settings: AllocatorSettings) -> TakeoverContext:
     return TakeoverContext(
         product=product_of(settings, vendors_of(settings)),
         known=Registry(spec for spec in inputs.registry_of(settings) if spec.dialect is Dialect.HAMI),
@@ -148,7 +148,7 @@ def _apart(raw: object) -> Iterator[Json]:
     return iter(lenient.mappings(items)) if isinstance(items, list) else iter((lenient.mapping(raw),))
 
 
-def _live(client: KubeClient, settings: SharedAllocatorSettings, account: str) -> TakeoverObjects:
+def _live(client: KubeClient, settings: AllocatorSettings, account: str) -> TakeoverObjects:
     """The objects of a cluster; configurations of schedulers are looked for where HAMi and the allocator run."""
     nodes, pods = _all(client, "/api/v1/nodes", "Node"), _all(client, "/api/v1/pods", "Pod")
     namespaces = {settings.service.namespace, *(_namespace(raw) for raw in pods if _is_scheduler(raw))}

@@ -270,7 +270,7 @@ def list_settings(
         str | None,
         typer.Argument(
             metavar="NAME",
-            help="Only settings whose key, variable or program begins with NAME, such as neuron-allocator.",
+            help="Only settings whose key, variable or program begins with NAME, such as allocator.",
         ),
     ] = None,
     output: options.Output = Form.TABLE,

@@ -197,7 +197,7 @@ def _shares_a_card_with_itself(case: PodContext) -> bool:
 def _gets_several_neuron_devices(case: PodContext) -> bool:
     """Whether the pod gets linked devices by our plan, of which Volcano itself chooses none."""
     notes = case.plan.pod.annotations
-    if case.placed is None or notes.get(allocator_mark.KEY) or notes.get(awsneuron.ALLOCATOR_MARK):
+    if case.placed is None or notes.get(allocator_mark.KEY):
         return False
     shares = [share for share in case.placed.shares() if share.vendor == awsneuron.SPEC.name]
     entry = case.course.snapshot.node(case.placed.node)
@@ -221,7 +221,7 @@ RULES: Final = (
         name="unchosen-devices",
         quirk=volcano_releases.UNCHOSEN_DEVICES,
         applies=_gets_several_neuron_devices,
-        words="{volcano} only counts Neuron devices: without the allocator (hami-plugins neuron allocator) the kubelet "
+        words="{volcano} only counts Neuron devices: without the allocator (hami-plugins allocator run) the kubelet "
         "hands out any free ones, which need not be those named here, nor linked",
         unasked=True,
     ),

@@ -13,7 +13,6 @@ from hami_plugins.queueing.context import PlanContext, PodContext, is_volcanos
 from hami_plugins.queueing.release_rules import RULES, ReleaseRule
 from hami_plugins.queueing.stages import Difference, PodPlan
 from hami_plugins.vendors import volcano_releases
-from hami_plugins.vendors.volcano import ALLOCATOR_MARK
 from hami_plugins.vendors.volcano_releases import TRIED, DeviceAssigner, Version
 from hami_plugins.wire import allocator_mark
 
@@ -58,7 +57,7 @@ def differences(
 def _marked(plan: PodPlan) -> DeviceAssigner:
     """Whose allocation a pod waits for, as the allocator has marked it."""
     notes = plan.pod.annotations
-    mark = notes.get(allocator_mark.KEY) or notes.get(ALLOCATOR_MARK, "")
+    mark = notes.get(allocator_mark.KEY, "")
     return DeviceAssigner(mark) if mark in tuple(DeviceAssigner) else DeviceAssigner.VOLCANO
 
 

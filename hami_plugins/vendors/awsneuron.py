@@ -49,9 +49,6 @@ NODE_KEY: Final = "aws.amazon.com/predicate-node"
 CAPACITY_BLOCK_MARGIN: Final = 1800.0
 """Seconds before the end of a Capacity Block at which its machines go."""
 
-ALLOCATOR_MARK: Final = "hami-plugins.io/neuron-allocator"
-"""On a pod from its creation where our server chooses its devices, under any scheduler."""
-
 INSTANCE_LABEL: Final = "node.kubernetes.io/instance-type"
 
 WHOLE: Final = "whole"

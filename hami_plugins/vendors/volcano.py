@@ -74,9 +74,6 @@ MIG_MODE: Final = "mig"
 PERCENTAGE: Final = "percentage"
 """Flag: Volcano reads the percentage resource only when its configuration names it."""
 
-ALLOCATOR_MARK: Final = "hami-plugins.io/volcano-vgpu-allocator"
-"""Of ours, on pods whose cards the allocator assigns: its mode (see ``volcano_releases.DeviceAssigner``)."""
-
 TOUCHED_KEY: Final = "volcano.sh/vgpu-touched"
 """Of ours, on nodes: when and why the node was last written only to make the scheduler look at it again."""
 

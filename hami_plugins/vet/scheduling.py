@@ -9,7 +9,6 @@ from hami_plugins.engine.mutate import DEFAULT_SCHEDULER
 from hami_plugins.inputs.workloads.pods import VOLCANO
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.vendor import VendorSpec
-from hami_plugins.vendors.awsneuron import ALLOCATOR_MARK
 from hami_plugins.vendors.volcano_releases import UNCHOSEN_DEVICES
 from hami_plugins.vet import facts
 from hami_plugins.vet.context import Context, each_pod, each_request, where
@@ -125,7 +124,7 @@ def unchosen_devices(spec: VendorSpec, container: ContainerView, pod: PodView, c
         return
     if context.volcano.neuron or not context.does(UNCHOSEN_DEVICES):
         return
-    if pod.annotations.get(allocator_mark.KEY) or pod.annotations.get(ALLOCATOR_MARK):
+    if pod.annotations.get(allocator_mark.KEY):
         return
     devices, cores = container.amount(spec.resources.count), container.amount(spec.resources.cores)
     asked = devices or cores
@@ -137,7 +136,7 @@ def unchosen_devices(spec: VendorSpec, container: ContainerView, pod: PodView, c
         asked.path,
         f"{where(container, pod)}: {asked.resource}={asked.text}: Volcano counts them and chooses none, so that the "
         "kubelet hands out any, which need not be linked; AWS's scheduler extension is not asked",
-        "run the allocator (hami-plugins neuron allocator), or write schedulerName: my-scheduler, AWS's scheduler",
+        "run the allocator (hami-plugins allocator run), or write schedulerName: my-scheduler, AWS's scheduler",
     )
 
 

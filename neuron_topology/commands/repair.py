@@ -9,11 +9,13 @@ from typing import Any, Final, Literal
 from typing_extensions import TypedDict
 
 from hami_plugins.allocations.cache import KEEP
+from hami_plugins.allocator.app import product_of
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
+from hami_plugins.allocator.settings import SETTINGS
 from hami_plugins.cli.kit import output
 from hami_plugins.cli.kit.edge import Exit
 from hami_plugins.cli.kit.options import Form
-from hami_plugins.engine.intake import Rules
+from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient
@@ -23,11 +25,13 @@ from hami_plugins.model.units import NodeName
 from hami_plugins.output.rows import Table, TableRow
 from hami_plugins.output.schema import API_VERSION
 from hami_plugins.wire.fields import Json
-from neuron_topology.core.allocator import usage_maps
-from neuron_topology.core.allocator.product import product_of
-from neuron_topology.core.allocator.usage_maps import Stale
+from neuron_topology.core import usage_maps
+from neuron_topology.core.usage_maps import Stale
+from neuron_topology.core.vendor import SPEC
 
 KIND: Final = "NeuronUsageMaps"
+COMPONENT: Final = "hami-plugins-neuron"
+"""What an API server knows the command by."""
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 
@@ -71,7 +75,8 @@ def repair(client: KubeClient, *, dry_run: bool, form: Form, headers: bool) -> i
 
 def _found(client: KubeClient) -> tuple[dict[NodeName, Json], list[Stale]]:
     """The nodes as they were read, and their maps that are wrong."""
-    books = LockedAllocationCache(product_of(Rules()), keep=KEEP, clock=time.monotonic)
+    settings = SETTINGS.load("", {})
+    books = LockedAllocationCache(product_of(settings, Registry([SPEC])), keep=KEEP, clock=time.monotonic)
     nodes: dict[NodeName, Json] = {}
     for collection in SNAPSHOT_COLLECTIONS:
         take = {"Node": books.node_changed, "Pod": books.pod_changed}.get(collection.kind)

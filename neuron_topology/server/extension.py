@@ -8,8 +8,7 @@ from typing import ClassVar
 
 from prometheus_client.core import Metric
 
-from hami_plugins.allocator.shared_allocator import METRICS
-from hami_plugins.allocator.shared_settings import SharedAllocatorSettings
+from hami_plugins.allocator.settings import AllocatorSettings
 from hami_plugins.kube.port import KubeApi
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.observe.metrics import Metrics
@@ -29,8 +28,8 @@ class NeuronExtension:
     vendor: ClassVar[str] = SPEC.name
     resources: ClassVar[Sequence[str]] = SPEC.resources.all()
 
-    def __init__(self, metrics: Metrics, settings: SharedAllocatorSettings) -> None:
-        self._gangs = GangMetrics(metrics, now=time.time, prefix=METRICS)
+    def __init__(self, metrics: Metrics, settings: AllocatorSettings) -> None:
+        self._gangs = GangMetrics(metrics, now=time.time)
         self._margin = settings.neuron.capacity_block_margin
 
     def jobs(self, raw: Json) -> Answer:

@@ -1,4 +1,4 @@
-"""What the Neuron allocator tells Prometheus about gangs."""
+"""The metrics of gangs that wait for Neuron devices."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Final
 
 from prometheus_client.core import GaugeMetricFamily
 
+from hami_plugins.allocator.metrics import METRICS
 from hami_plugins.observe.metrics import Metrics
-from neuron_topology.core.allocator.product import METRICS
 from neuron_topology.server.gang_starts import GangStarts, GangState
 
 WAITS: Final = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0)
@@ -16,11 +16,10 @@ WAITS: Final = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0)
 
 
 class GangMetrics:
-    """Counts over all terms of this replica; ``now`` gives Unix seconds, ``prefix`` begins the metrics' names."""
+    """Counts over all terms of this replica; ``now`` gives Unix seconds."""
 
-    def __init__(self, metrics: Metrics, *, now: Callable[[], float], prefix: str = METRICS) -> None:
+    def __init__(self, metrics: Metrics, *, now: Callable[[], float]) -> None:
         self._now = now
-        self._prefix = prefix
         self._waits = metrics.histogram(
             "gang_admission_seconds",
             "How long gangs waited, from their PodGroup to the binding of the last pod that they need",
@@ -39,7 +38,7 @@ class GangMetrics:
     def family(self) -> GaugeMetricFamily:
         """How many gangs are how far."""
         family = GaugeMetricFamily(
-            f"{self._prefix}_gangs", "Gangs by state: how many of their pods have nodes", labels=("state",)
+            f"{METRICS}_gangs", "Gangs by state: how many of their pods have nodes", labels=("state",)
         )
         states = self._starts.states()
         for state in GangState:

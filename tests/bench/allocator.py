@@ -30,7 +30,7 @@ from tests.bench.allocations import HERE, NODES, NOW_NS, PODS, ROOT, listed, nod
 from tests.bench.loading import pages
 from tests.bench.measuring import Figure, figure, timed
 from tests.bench.workload import CARDS, as_the_server_shows, node_name
-from tests.unit.allocator.products import MARK, METRICS, product
+from tests.unit.allocator.products import MARK, product
 
 PODS_A_NODE = PODS // NODES
 
@@ -39,7 +39,7 @@ class Server:
     """The parts of a server that answer, filled, without sockets."""
 
     def __init__(self) -> None:
-        metrics = AllocatorMetrics(METRICS)
+        metrics = AllocatorMetrics()
         self.books = LockedAllocationCache(product(), keep=90.0, clock=time.monotonic)
         self.extender = Extender(self.books, read=_unread, weight=10.0, metrics=metrics)
         self.bindings = Bindings(

@@ -175,7 +175,7 @@ class NeuronAllocator:
         self.volcano = volcano
         self._plugins = tuple(plugins)
         self.plane = volcano.plane
-        folder = self.plane.machine.root / "neuron-allocator"
+        folder = self.plane.machine.root / "allocator-neuron"
         folder.mkdir(exist_ok=True)
         settings = {
             "service": {"namespace": "kube-system"},
@@ -183,7 +183,7 @@ class NeuronAllocator:
             "reservation": 61,
             "lease": {"duration": 4, "deadline": 3, "retry": 0.5},
         }
-        self.replica = Replica(self.plane, "neuron-allocator", settings)
+        self.replica = Replica(self.plane, "allocator-neuron", settings)
         self.scheduler = self._kube_scheduler()
 
     def __enter__(self) -> NeuronAllocator:

@@ -26,8 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hami_plugins.allocations.manifests.volcano_modes import FLAGS
-from hami_plugins.allocations.mode import AllocatorMode
+from hami_plugins.allocations.manifests.volcano_configuration import FLAGS
 from tests.bench.measuring import Figure, figure, machine, printed
 from tests.cluster import building
 from tests.cluster.allocator import MARKER, Allocator
@@ -50,7 +49,7 @@ QUIET: Final = "-v=2"
 USUAL: Final = ("--schedule-period=1s",)
 """What Volcano does when it is told nothing."""
 
-RECOMMENDED: Final = tuple(FLAGS[AllocatorMode.EXTENDER])
+RECOMMENDED: Final = tuple(FLAGS)
 PODGROUPS: Final = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{SPACE}/podgroups"
 
 

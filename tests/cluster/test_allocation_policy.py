@@ -20,7 +20,7 @@ OURS = "system:serviceaccount:gpu:volcano-vgpu-agent"
 
 KOORDINATOR = "scheduling.koordinator.sh/device-allocated"
 ISOLATION = "koordinator.sh/gpu-isolation-provider"
-MARK = "hami-plugins.io/volcano-vgpu-allocator"
+MARK = "hami-plugins.io/allocator"
 
 FORGED_KEYS = (
     *VOLCANO,
@@ -181,7 +181,7 @@ def test_subresources_that_take_no_annotations_write_none(site: Site) -> None:
 
 
 def test_the_marks_of_the_webhooks_come_with_a_new_pod_and_stay(site: Site) -> None:
-    marks = {MARK: "extender", "hami-plugins.io/neuron-allocator": "extender", "hami-plugins.io/limits": "1"}
+    marks = {MARK: "extender", "hami-plugins.io/limits": "1"}
     site.editor.create(site.pods, a_pod("marked", marks))
     for key in marks:
         for value in ("other", None):

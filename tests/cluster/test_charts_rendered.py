@@ -21,9 +21,9 @@ from hami_plugins.allocations.manifests import (
     webhooks,
 )
 from hami_plugins.allocations.manifests.webhooks import WebhookTarget
+from hami_plugins.allocator.app import hooks_of, product_of
 from hami_plugins.allocator.handlers import SCHEDULER_PATH
-from hami_plugins.allocator.shared_allocator import hooks_of, product_of
-from hami_plugins.allocator.shared_settings import SETTINGS, SharedAllocatorSettings
+from hami_plugins.allocator.settings import SETTINGS, AllocatorSettings
 from hami_plugins.cli.allocator_server import (
     extension_of,
     ignored_by_scheduler,
@@ -428,7 +428,7 @@ def test_clusters_of_all_makers_are_new_enough(one_helm: Helm, version: str) -> 
     assert one_helm.template(VOLCANO_VGPU, kubernetes=version)
 
 
-def told_to_the_server(found: Sequence[Object], name: str = "one-allocator") -> SharedAllocatorSettings:
+def told_to_the_server(found: Sequence[Object], name: str = "one-allocator") -> AllocatorSettings:
     """The settings of the allocator, as its process takes them."""
     (told,) = (each for each in of_kind(found, "ConfigMap") if each["metadata"]["name"] == name)
     return SETTINGS.load(told["data"]["allocator.yaml"], {})
@@ -651,7 +651,7 @@ def test_where_the_agents_are_turned_off_their_nodes_are_cleaned_before_the_righ
     assert times == {"pre-delete" if enabled else "pre-delete,pre-upgrade,pre-rollback"}
     assert {"ConfigMap", "ServiceAccount", "ClusterRole", "Role", "Job"} <= {each["kind"] for each in found}
     ((_, spec),) = pod_specs(found)
-    assert "--agents-only" in spec["containers"][0]["args"]
+    assert spec["containers"][0]["args"][:2] == ["volcano-vgpu", "clean"]
 
 
 def test_a_release_may_end_with_nothing_but_what_cleans(one_helm: Helm) -> None:

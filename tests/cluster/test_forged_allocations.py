@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hami_plugins.allocator.app import allocator_server
 from hami_plugins.allocator.metrics import AllocatorMetrics
-from hami_plugins.allocator.shared_allocator import shared_allocator
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect
@@ -44,7 +44,7 @@ from tests.integration.attacks.stage import (
 )
 from tests.integration.volcano_vgpu.machines import emulated_node
 from tests.integration.web.certificates import a_certificate
-from tests.unit.allocator.products import MARK, METRICS, settings, vendors_of
+from tests.unit.allocator.products import MARK, settings, vendors_of
 from tests.waiting import wait_for
 
 NODE_NAME = "forged-node"
@@ -78,8 +78,8 @@ def stage(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
         api.merge_patch(paths.node(NODE_NAME), {"spec": {"taints": [taint]}})
         node.write_cards(*CARDS)
         told = settings(**SETTINGS, certificate={"directory": str(folder)})
-        metrics = AllocatorMetrics(METRICS)
-        server = shared_allocator(
+        metrics = AllocatorMetrics()
+        server = allocator_server(
             told, api, vendors_of(told), NeuronExtension, metrics=metrics, identity="one", linger=0.0
         )
         server.start()

@@ -24,7 +24,6 @@ process (`python_*`, `process_*`) are served as well. Dashboards and alerts are 
 PROCESSES: Final = {
     "agent": ("volcano-vgpu agent", 9394),
     "allocator": ("allocator run", 9395),
-    "neuron-allocator": ("neuron allocator", 9396),
     "koordinator-server": ("koordinator serve", 9396),
     "koordinator-node": ("koordinator node", 9397),
 }

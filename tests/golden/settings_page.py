@@ -17,7 +17,7 @@ For operators: every setting of the command line, the agent and the servers. `ha
 ```sh
 hami-plugins settings                  # all
 hami-plugins settings volcano.queue    # those whose key begins so
-hami-plugins settings neuron-allocator    # those of one program
+hami-plugins settings volcano-vgpu-agent    # those of one program
 hami-plugins settings -o json          # for programs
 ```
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from hami_plugins.engine import annotate, policies
 from hami_plugins.model.vendor import VendorSpec
-from hami_plugins.vendors import BUILTIN, awsneuron, volcano
+from hami_plugins.vendors import BUILTIN
 from hami_plugins.vendors.volcano import TOUCHED_KEY
 from hami_plugins.vet import scheduling, suppression
 from hami_plugins.wire import (
@@ -53,8 +53,6 @@ SHARED: Final[Mapping[str, Mapping[str, str]]] = {
     "pods, ours": {
         "annotation call": identity.NONCE_KEY,
         "annotation allocation": allocator_mark.KEY,
-        "annotation vGPU allocation": volcano.ALLOCATOR_MARK,
-        "annotation Neuron allocation": awsneuron.ALLOCATOR_MARK,
         "annotation duration": capacity_block_end.DURATION_KEY,
         "annotation limited cards": koordinator.INJECTED,
         "annotation visible cards": koordinator.VISIBLE,

@@ -28,7 +28,7 @@ LONGEST: Final = 240.0
 ELSEWHERE: Final = {
     "HTTP_PROXY": "http://127.0.0.1:9",
     "HAMI_PLUGINS__VOLCANO_VGPU__DEVICE_SPLIT_COUNT": "3",
-    "HAMI_PLUGINS__VOLCANO_VGPU_ALLOCATOR__MODE": "webhook",
+    "HAMI_PLUGINS__ALLOCATOR__VOLCANO__MODE": "webhook",
     "NODE_NAME": "another",
 }
 """What the environment of whoever shows the demo may say: it is not meant for it."""

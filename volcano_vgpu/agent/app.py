@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 from starlette.applications import Starlette
 
-from hami_plugins.allocations import mode
+from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.kube import paths
 from hami_plugins.kube.events import EventRecorder
 from hami_plugins.kube.port import KubeApi, Selection
@@ -41,7 +41,6 @@ from volcano_vgpu.agent.reporter import Reporter
 from volcano_vgpu.agent.scheduler import SchedulerWatch, WriteReason
 from volcano_vgpu.agent.serving import KubeletServing, ServingParts, ports_of, without_library
 from volcano_vgpu.core import publication
-from volcano_vgpu.core.allocator import names
 from volcano_vgpu.core.assignments import allocated_cards
 from volcano_vgpu.core.health import AffectedContainer
 from volcano_vgpu.core.model import SharingMode
@@ -302,7 +301,7 @@ class Agent:
         if change.kind != "added" or raw is None or not self._cards_of(raw):
             return
         notes = lenient.inside(raw, "metadata", "annotations")
-        if mode.AllocatorMode.EXTENDER in (notes.get(allocator_mark.KEY), notes.get(names.MARKER_KEY)):
+        if notes.get(allocator_mark.KEY) == AllocatorMode.EXTENDER:
             return
         if lenient.inside(raw, "status").get("phase") == "Pending" or self._bound_unheard(raw):
             self.publisher.touch(WriteReason.BIND)

@@ -31,7 +31,7 @@ from volcano_vgpu.agent import config
 from volcano_vgpu.agent.app import Agent
 from volcano_vgpu.agent.cleanup import Cleaner, Remains
 from volcano_vgpu.agent.metrics import AgentMetrics
-from volcano_vgpu.commands.uninstallation import AgentRelease, Agents, Uninstaller, for_good
+from volcano_vgpu.commands.uninstallation import AgentRelease, Uninstaller, for_good
 from volcano_vgpu.commands.verification import verify
 from volcano_vgpu.core import register
 from volcano_vgpu.core.health import XidFilter
@@ -191,13 +191,12 @@ def run_clean(inputs: AgentInputs, *, dry_run: bool) -> int:
     return code
 
 
-def run_uninstall(inputs: AgentInputs, *, release: str, agents_only: bool, dry_run: bool) -> int:
+def run_uninstall(inputs: AgentInputs, *, release: str, dry_run: bool) -> int:
     """Remove what a release leaves in the cluster, or say what that would be."""
     if not (inputs.node_name or os.environ.get("NODE_NAME")):
         inputs = replace(inputs, node_name="any")
-    named = (Agents if agents_only else AgentRelease).of(release)
     client = inputs.client()
-    uninstaller = Uninstaller(client, inputs.settings(), named)
+    uninstaller = Uninstaller(client, inputs.settings(), AgentRelease.of(release))
     found = uninstaller.left() if dry_run else uninstaller.remove()
     nothing = f"nothing of release {release} is left except objects that Helm removes"
     return _print_remains(found, nothing=nothing, dry_run=dry_run)

@@ -43,15 +43,6 @@ class AgentRelease(removal.Release):
     @property
     def workloads(self) -> tuple[str, ...]:
         """What runs, and writes again what is removed under it."""
-        return (self.agents, paths.deployment(self.namespace, f"{self.name}-allocator"))
-
-
-class Agents(AgentRelease):
-    """The agents of a release that goes on without them: its allocator stays."""
-
-    @property
-    def workloads(self) -> tuple[str, ...]:
-        """See ``AgentRelease``."""
         return (self.agents,)
 
 

@@ -33,7 +33,7 @@ from hami_plugins.allocations.manifests.webhooks import BINDINGS
 from hami_plugins.engine.annotate import BOOKKEEPING
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.dialect import Dialect
-from hami_plugins.vendors import awsneuron, volcano
+from hami_plugins.vendors import awsneuron
 from hami_plugins.wire import allocator_mark, koordinator, slice_variables
 
 NAME: Final = "hami-plugins-allocations"
@@ -89,7 +89,7 @@ def systems(registry: Registry) -> Mapping[str, Allocations]:
         ),
         "neuron": Allocations(
             keys=awsneuron.SPEC.keys.written(),
-            marks=(awsneuron.ALLOCATOR_MARK,),
+            marks=(allocator_mark.KEY,),
             users=(
                 _KUBE_SCHEDULER,
                 *_accounts("kube-system", "neuron-device-plugin", "my-scheduler", "k8s-neuron-scheduler"),
@@ -98,7 +98,7 @@ def systems(registry: Registry) -> Mapping[str, Allocations]:
         ),
         "volcano": Allocations(
             keys=_written(registry, Dialect.VOLCANO),
-            marks=(volcano.ALLOCATOR_MARK,),
+            marks=(allocator_mark.KEY,),
             users=(
                 _KUBE_SCHEDULER,
                 *_accounts("volcano-system", "volcano-scheduler"),

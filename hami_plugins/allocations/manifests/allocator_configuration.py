@@ -1,7 +1,10 @@
-"""Volcano's scheduler configuration for the allocator of all vendors: what belongs into it, and what is wrong with one.
+"""Volcano's scheduler configuration for the allocator: what belongs into it, and what is wrong with one.
 
 In mode ``webhook`` Volcano's own plugin decides about vGPUs, and the extender about all other devices. In mode
 ``policy`` no server runs, so no extender is asked.
+
+What the scheduler reads of it is known from 1.14.1 (``trials.md`` V12 and V14): an argument of the wrong type is
+ignored without a message.
 """
 
 from __future__ import annotations
@@ -10,20 +13,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from hami_plugins.allocations.manifests import volcano_configuration, volcano_modes
-from hami_plugins.allocations.manifests.volcano_configuration import EXTENDER, ConfigurationFinding, Plugin
+from hami_plugins.allocations.manifests import volcano_configuration
+from hami_plugins.allocations.manifests.volcano_configuration import (
+    EXTENDER,
+    PREDICATES,
+    ConfigurationFinding,
+    Plugin,
+    error,
+    named,
+    names_of,
+    warning,
+)
 from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.vendor_names import ResourceNames
 
+DEVICESHARE: Final = "deviceshare"
 COMMAND: Final = "hami-plugins allocator conf"
 
 
 def document(mode: AllocatorMode, url: str, vendors: Registry) -> dict[str, Any]:
     """A whole configuration for the mode; ``url`` is where the scheduler reaches the extender."""
     own, asked = _divided(mode, vendors)
-    plugins = [volcano_modes.deviceshare()] if own else []
+    plugins = [_deviceshare()] if own else []
     if asked:
         plugins.append({"name": EXTENDER, "arguments": volcano_configuration.extender_arguments(url, asked)})
     return volcano_configuration.document(*plugins)
@@ -41,9 +54,9 @@ def check(conf: Mapping[str, Any], mode: AllocatorMode, vendors: Registry) -> tu
         return tuple(unreadable)
     own, asked = _divided(mode, vendors)
     if own:
-        cards = chain(volcano_modes.without_deviceshare(found, mode), volcano_modes.two_caches(found, own))
+        cards = chain(_without_deviceshare(found, mode), _two_caches(found, own))
     else:
-        cards = chain(volcano_modes.with_deviceshare(found) if _has_cards(vendors) else ())
+        cards = chain(_with_deviceshare(found) if _has_cards(vendors) else ())
     return (*cards, *_of_extender(conf, found, asked))
 
 
@@ -66,3 +79,59 @@ def _divided(mode: AllocatorMode, vendors: Registry) -> tuple[list[ResourceNames
     own = [spec.resources for spec in vendors if spec.dialect is Dialect.VOLCANO]
     others = [spec.resources for spec in vendors if spec.dialect is not Dialect.VOLCANO]
     return own, others if mode is AllocatorMode.WEBHOOK else []
+
+
+def _deviceshare() -> dict[str, Any]:
+    """Volcano's own plugin for cards."""
+    arguments = {
+        "deviceshare.VGPUEnable": True,
+        "deviceshare.SchedulePolicy": "binpack",
+        "deviceshare.ScheduleWeight": 10,
+    }
+    return {"name": DEVICESHARE, "arguments": arguments}
+
+
+def _with_deviceshare(plugins: list[Plugin]) -> Iterator[ConfigurationFinding]:
+    """What is wrong where the extender decides about cards."""
+    for plugin in named(plugins, DEVICESHARE):
+        if plugin.arguments.get("deviceshare.VGPUEnable") is True:
+            yield error(
+                f"{plugin.place} deviceshare.VGPUEnable",
+                "Volcano keeps a second cache of the cards, which refuses pods that fit and binds with stale ids",
+                "remove the plugin, or at least this argument, and restart the scheduler",
+            )
+
+
+def _without_deviceshare(plugins: list[Plugin], mode: AllocatorMode) -> Iterator[ConfigurationFinding]:
+    """What is wrong where Volcano decides about cards."""
+    shares = named(plugins, DEVICESHARE)
+    if not any(plugin.arguments.get("deviceshare.VGPUEnable") is True for plugin in shares):
+        place = f"{shares[0].place} deviceshare.VGPUEnable" if shares else DEVICESHARE
+        yield error(
+            place,
+            f"in mode {mode} Volcano itself chooses the cards, and this turns it off",
+            "add the plugin deviceshare with deviceshare.VGPUEnable: true, restart the scheduler; or use mode extender",
+        )
+    if not named(plugins, PREDICATES):
+        yield error(
+            PREDICATES, "without this plugin Volcano writes no allocation at all", "add the plugin predicates to a tier"
+        )
+    for plugin in shares:
+        if plugin.arguments.get("deviceshare.NodeLockEnable") is True:
+            yield warning(
+                f"{plugin.place} deviceshare.NodeLockEnable",
+                "while a node is locked its next pod is bound without cards",
+                "remove it",
+            )
+
+
+def _two_caches(plugins: list[Plugin], resources: Sequence[ResourceNames]) -> Iterator[ConfigurationFinding]:
+    """Whether an extender is asked about these as well."""
+    for plugin in named(plugins, EXTENDER):
+        managed = plugin.arguments.get("extender.managedResources")
+        if isinstance(managed, list) and set(managed) & set(names_of(resources)):
+            yield warning(
+                plugin.place,
+                "an extender is asked about cards, and deviceshare decides about them as well",
+                "use mode extender, or take the vGPU names out of extender.managedResources",
+            )

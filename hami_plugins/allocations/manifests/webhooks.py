@@ -12,6 +12,13 @@ from typing import Any, Final
 
 from hami_plugins.allocations.manifests.volcano_configuration import names_of
 from hami_plugins.model.vendor_names import ResourceNames
+from hami_plugins.wire import allocator_mark
+
+DOMAIN: Final = "allocator.hami-plugins.io"
+"""What the names of the webhooks end with."""
+
+MARKED: Final = f"has(object.metadata.annotations) && '{allocator_mark.KEY}' in object.metadata.annotations"
+"""The condition of a Binding that carries the mark."""
 
 POD_PATH: Final = "/webhooks/pods"
 JOB_PATH: Final = "/webhooks/jobs"
@@ -54,25 +61,15 @@ class WebhookTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """What the webhooks of a product are called and about.
+    """What the webhooks are about.
 
-    ``domain`` is what ends their names. ``marker`` is the annotation of pods
-    that must not be bound without an allocation. Pods are marked that ask for one of ``resources``; with ``schedulers``
-    only those of these schedulers. ``keys`` are the annotations of an allocation. Volcano Jobs are patched whose
-    containers ask for one of ``jobs``.
+    Pods are marked that ask for one of ``resources``. ``keys`` are the annotations of an allocation. Volcano Jobs are
+    patched whose containers ask for one of ``jobs``.
     """
 
-    domain: str
-    marker: str
     resources: Sequence[ResourceNames]
     keys: Sequence[str]
-    schedulers: Sequence[str] = ()
     jobs: Sequence[str] = ()
-
-    @property
-    def marked(self) -> str:
-        """The condition of a Binding that carries the marker."""
-        return f"has(object.metadata.annotations) && '{self.marker}' in object.metadata.annotations"
 
 
 def webhooks(
@@ -91,7 +88,7 @@ def webhooks(
     exempt = tuple(exempt)
     common = {"admissionReviewVersions": ["v1"], "matchPolicy": "Equivalent"}
     pods = {
-        "name": f"pods.{hooks.domain}",
+        "name": f"pods.{DOMAIN}",
         "clientConfig": target.client(POD_PATH),
         "rules": [{**CREATION, "resources": ["pods"]}],
         "matchConditions": _of_pods(hooks),
@@ -101,8 +98,8 @@ def webhooks(
         "sideEffects": "None",
         "namespaceSelector": elsewhere([*exempt, target.namespace]),
     }
-    marked = _of_bindings(hooks, target, "marked", hooks.marked, waits=True)
-    unmarked = _of_bindings(hooks, target, "unmarked", f"!({hooks.marked})", waits=False)
+    marked = _of_bindings(target, "marked", MARKED, waits=True)
+    unmarked = _of_bindings(target, "unmarked", f"!({MARKED})", waits=False)
     placed = _of_placed(hooks, target)
     for hook in (placed, marked, unmarked):
         hook["namespaceSelector"] = elsewhere(exempt)
@@ -122,7 +119,7 @@ def _of_placed(hooks: Hooks, target: WebhookTarget) -> dict[str, Any]:
     keys = ", ".join(f"'{key}'" for key in sorted(hooks.keys))
     carries = f"has(object.metadata.annotations) && [{keys}].exists(key, key in object.metadata.annotations)"
     return {
-        "name": f"placed.{hooks.domain}",
+        "name": f"placed.{DOMAIN}",
         "clientConfig": target.client(POD_PATH),
         "rules": [{**CREATION, "resources": ["pods"]}],
         "matchConditions": [
@@ -135,10 +132,10 @@ def _of_placed(hooks: Hooks, target: WebhookTarget) -> dict[str, Any]:
     }
 
 
-def _of_bindings(hooks: Hooks, target: WebhookTarget, name: str, condition: str, *, waits: bool) -> dict[str, Any]:
+def _of_bindings(target: WebhookTarget, name: str, condition: str, *, waits: bool) -> dict[str, Any]:
     """The webhook for Bindings of some pods; with ``waits`` none is made while no server answers."""
     return {
-        "name": f"{name}.{hooks.domain}",
+        "name": f"{name}.{DOMAIN}",
         "clientConfig": target.client(BINDING_PATH),
         "rules": [BINDINGS],
         "matchConditions": [{"name": name, "expression": condition}],
@@ -149,19 +146,14 @@ def _of_bindings(hooks: Hooks, target: WebhookTarget, name: str, condition: str,
 
 
 def _of_pods(hooks: Hooks) -> list[dict[str, str]]:
-    """Pods that ask for devices in any container, of these schedulers."""
-    names = ", ".join(f"'{name}'" for name in hooks.schedulers)
+    """Pods that ask for devices in any container."""
     asked = ", ".join(f"'{name}'" for name in names_of(hooks.resources))
     containers = "(object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : []))"
     asks = (
         f"{containers}.exists(c, has(c.resources) && has(c.resources.limits) && "
         f"[{asked}].exists(name, name in c.resources.limits))"
     )
-    of_scheduler = {
-        "name": "of-volcano",
-        "expression": f"has(object.spec.schedulerName) && object.spec.schedulerName in [{names}]",
-    }
-    return [*([of_scheduler] if names else []), {"name": "asks-for-cards", "expression": asks}]
+    return [{"name": "asks-for-cards", "expression": asks}]
 
 
 def _of_jobs(hooks: Hooks, target: WebhookTarget, exempt: Iterable[str]) -> dict[str, Any]:
@@ -173,7 +165,7 @@ def _of_jobs(hooks: Hooks, target: WebhookTarget, exempt: Iterable[str]) -> dict
         f"[{asked}].exists(name, name in c.resources.limits)))"
     )
     return {
-        "name": f"jobs.{hooks.domain}",
+        "name": f"jobs.{DOMAIN}",
         "clientConfig": target.client(JOB_PATH),
         "rules": [
             {

@@ -53,14 +53,6 @@ class VolcanoConfCheckDocument(TypedDict):
     findings: list[ConfFindingDocument]
 
 
-class NeuronConfCheckDocument(TypedDict):
-    """The answer of ``hami-plugins neuron conf --check``."""
-
-    apiVersion: Literal["hami-plugins.io/v1alpha1"]
-    kind: Literal["NeuronConfCheck"]
-    findings: list[ConfFindingDocument]
-
-
 class KubeSchedulerConfCheckDocument(TypedDict):
     """The answer of ``hami-plugins allocator conf --kube-scheduler --check``."""
 
@@ -149,7 +141,7 @@ def audit(product: Product, client: KubeClient, *, keep: float, form: Form, head
                     take(ObjectChange("added", raw, lenient.uid(raw)))
     found, noun = books.findings(), product.noun
     if form is not Form.TABLE:
-        output.document(auditing.document(found, product.audit), form)
+        output.document(auditing.document(found), form)
     elif found:
         rows = tuple(
             TableRow((each.finding.value, each.node, each.devices, ", ".join(each.pods), each.text), "bad")

@@ -52,7 +52,7 @@ class DemoGangMember:
 
 @dataclass(frozen=True, slots=True)
 class GangOutcome:
-    """What became of the gang, and what is wrong with its allocations (``volcano-vgpu audit`` lists the same)."""
+    """What became of the gang, and what is wrong with its allocations (``allocator audit`` lists the same)."""
 
     members: tuple[DemoGangMember, ...]
     faults: tuple[AuditFinding, ...]
@@ -130,7 +130,7 @@ class WaitingGang:
         columns = ("POD", "VOLCANO", "CARDS", "CONTAINER", "ALLOCATOR", "CARDS", "CONTAINER")
         self._teller.table(Table(columns, rows, whole=frozenset({0}), toned=3))
         self._teller.more(
-            f"faults in these allocations, as volcano-vgpu audit lists them: {len(alone.faults)} by Volcano alone, "
+            f"faults in these allocations, as allocator audit lists them: {len(alone.faults)} by Volcano alone, "
             f"{len(by_allocator.faults)} from the allocator",
             "bad" if by_allocator.faults else "good",
         )

@@ -14,7 +14,6 @@ from hami_plugins.allocations.manifests import kube_scheduler_configuration, web
 from hami_plugins.allocations.manifests.webhooks import Hooks, WebhookTarget
 from hami_plugins.allocations.product import served_by_hami
 from hami_plugins.allocator.handlers import SCHEDULER_PATH
-from hami_plugins.allocator.shared_allocator import DOMAIN
 from hami_plugins.cli.allocator_server import extension_of, ignored_by_scheduler
 from hami_plugins.cli.kit import output
 from hami_plugins.cli.kit.inputs import registry_of
@@ -60,13 +59,7 @@ def vendors() -> dict[str, Any]:
 def hooks() -> dict[str, Any]:
     """The webhooks, for any vendors."""
     target = WebhookTarget(configuration="CONFIGURATION", service="SERVICE", namespace="NAMESPACE")
-    found = Hooks(
-        domain=DOMAIN,
-        marker=allocator_mark.KEY,
-        resources=(_RESOURCES,),
-        keys=("KEYS",),
-        jobs=("JOBS",),
-    )
+    found = Hooks(resources=(_RESOURCES,), keys=("KEYS",), jobs=("JOBS",))
     return {"webhooks": webhooks.webhooks(found, target, exempt=("EXEMPT",))["webhooks"]}
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from hami_plugins.allocator.shared_settings import SharedAllocatorSettings
+from hami_plugins.allocator.settings import AllocatorSettings
 from koordinator_adapter.server.settings import AdapterSettings
 from volcano_vgpu.agent import config
 from volcano_vgpu.core.model import SharingMode
@@ -35,7 +35,7 @@ OF_THE_ALLOCATOR: Final = ("version", "vendors", "service", "listen", "certifica
 OF_KOORDINATOR: Final = ("version", "service", "listen", "certificate", "webhooks", "node")
 OF_THE_PART: Final = ("librarySource", "librarySha256")
 ELSEWHERE_IN_THE_ALLOCATOR: Final = {
-    "SharedAllocatorLease": "name",
+    "AllocatorLease": "name",
     "KubeSchedulerSettings": "name",
     "VolcanoAllocatorSettings": "mode",
 }
@@ -212,7 +212,7 @@ def _node_config() -> Schema:
 
 def allocator() -> Schema:
     """The values of ``allocator``."""
-    found, definitions = settings(SharedAllocatorSettings, OF_THE_ALLOCATOR)
+    found, definitions = settings(AllocatorSettings, OF_THE_ALLOCATOR)
     for part, name in ELSEWHERE_IN_THE_ALLOCATOR.items():
         definitions[part]["properties"].pop(name)
     server = _server(found)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hami_plugins.allocator.shared_settings import SharedAllocatorSettings
+from hami_plugins.allocator.settings import AllocatorSettings
 from koordinator_adapter.server.settings import AdapterSettings, NodeSettings
 from tests.contract.charts import schemas
 from volcano_vgpu.core.settings import AgentSettings
@@ -93,7 +93,7 @@ def test_words_of_other_charts_are_told_by_the_umbrella_as_by_the_charts_themsel
     ("name", "path", "model", "without"),
     [
         ("volcano-vgpu", ("agent", "settings"), AgentSettings, schemas.OF_THE_AGENT),
-        ("allocator", ("settings",), SharedAllocatorSettings, schemas.OF_THE_ALLOCATOR),
+        ("allocator", ("settings",), AllocatorSettings, schemas.OF_THE_ALLOCATOR),
         ("koordinator-adapter", ("settings",), AdapterSettings, schemas.OF_KOORDINATOR),
         ("koordinator-adapter", ("node", "settings"), NodeSettings, schemas.OF_THE_PART),
     ],

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import urllib3
 
-from hami_plugins.allocator.shared_settings import SharedAllocatorSettings
+from hami_plugins.allocator.settings import AllocatorSettings
 from tests import raw_objects
 from tests.integration.allocator.hami_pods import VENDORS, a_node, a_pod, bind
 from tests.integration.allocator.sites import Site, site
@@ -66,7 +66,7 @@ def test_it_shows_the_devices_who_holds_them_and_what_waits_and_why(tmp_path: Pa
 
 
 def test_it_is_off_and_bound_to_this_machine_unless_told() -> None:
-    page = SharedAllocatorSettings().page
+    page = AllocatorSettings().page
     assert (page.enabled, page.host, page.port) == (False, "127.0.0.1", 9398)
 
 

@@ -106,7 +106,7 @@ def test_the_agents_image_has_what_the_agent_imports(lay: Callable[[Target], Tre
             node.started(node.create(pod("a", container(memory=2000), ids=f"{GPU},NVIDIA,2000,0:")))
             assert ask(f"http://{HERE}:{port}/metrics", Accept="application/openmetrics-text; version=1.0.0")[0] == 200
             tree.run("volcano-vgpu", "verify", *cluster, code=0)
-        tree.run("volcano-vgpu", "clean", "--agents-only", "--dry-run", "--release", "default/vgpu", *cluster)
+        tree.run("volcano-vgpu", "clean", "--dry-run", "--release", "default/vgpu", *cluster)
     assert "driver" in tree.run("volcano-vgpu", "cards", code=2)
     used(tree)
 
@@ -122,7 +122,7 @@ def settings_of(folder: Path, plain: int, hooks: int) -> dict[str, Any]:
     }
 
 
-HOOKS = allocator.Hooks(domain="allocator.hami-plugins.io", marker="hami-plugins.io/allocator", resources=(), keys=())
+HOOKS = allocator.Hooks(resources=(), keys=())
 PRODUCTS: dict[Target, tuple[str, str, list[dict[str, Any]]]] = {
     ALLOCATOR: (
         "allocator",

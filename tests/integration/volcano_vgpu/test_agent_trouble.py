@@ -339,7 +339,7 @@ def test_a_pod_whose_cards_came_from_the_cache_leaves_its_node_unwritten(node: M
         node.wait_ready(agent, 20)
         written = agent.publisher.written
         body = pod("one", container(memory=2000), ids=f"{A},NVIDIA,2000,0:")
-        body["metadata"]["annotations"]["hami-plugins.io/volcano-vgpu-allocator"] = "extender"
+        body["metadata"]["annotations"]["hami-plugins.io/allocator"] = "extender"
         node.started(node.create(body))
         time.sleep(2.5)
         assert agent.publisher.written == written

@@ -16,7 +16,7 @@ from hami_plugins.kube.client import KubeClient, connect_to
 from hami_plugins.sandbox.apiserver import ApiServer
 from tests.schema import published
 from tests.unit.volcano_vgpu.cards import settings
-from volcano_vgpu.commands.uninstallation import AgentRelease, Agents, Uninstaller, for_good
+from volcano_vgpu.commands.uninstallation import AgentRelease, Uninstaller, for_good
 from volcano_vgpu.commands.verification import verdict, verify
 from volcano_vgpu.core.register import AGENTS_KEY
 
@@ -180,9 +180,9 @@ def test_an_agent_goes_for_good_where_an_affinity_chooses_its_node_no_more(
     assert for_good(api, "system/agents", "n1", {"pool": "old"}) is goes
 
 
-def test_a_release_that_goes_on_without_agents_keeps_its_server(api: KubeClient) -> None:
+def test_the_allocator_of_a_release_is_left_to_its_own_command(api: KubeClient) -> None:
     installed(api)
-    found = Uninstaller(api, settings(), Agents(RELEASE.namespace, RELEASE.name)).remove()
+    found = Uninstaller(api, settings(), RELEASE).remove()
     assert not found.kept
     assert api.get(paths.deployment("system", "one-volcano-vgpu-allocator"))
     assert REGISTER not in node(api, "n1")["metadata"]["annotations"]

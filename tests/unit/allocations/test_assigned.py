@@ -193,7 +193,7 @@ def test_an_assignment_is_its_node_its_time_and_its_lists() -> None:
 
 
 def a_product() -> Product:
-    return Product(audit="A", registry=REGISTRY, rules=Rules(), marker=(MARK, "extender"))
+    return Product(registry=REGISTRY, rules=Rules(), marker=(MARK, "extender"))
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ REQUESTS: dict[str, dict[str, str]] = {
 
 def serving(*names: str) -> Product:
     vendors = Registry(each for each in BUILTIN if not names or each.name in names)
-    return Product(audit="A", registry=vendors, rules=Rules(), marker=(MARK, "extender"))
+    return Product(registry=vendors, rules=Rules(), marker=(MARK, "extender"))
 
 
 def a_pod(annotations: Any = None, labels: Any = None, **container: Any) -> dict[str, Any]:

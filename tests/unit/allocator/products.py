@@ -9,29 +9,27 @@ from hami_plugins.allocations.manifests import webhooks as manifests
 from hami_plugins.allocations.manifests.webhooks import EXEMPT, WebhookTarget
 from hami_plugins.allocations.product import Product
 from hami_plugins.allocations.served_vendors import served_vendors
-from hami_plugins.allocator.shared_allocator import METRICS, hooks_of, product_of
-from hami_plugins.allocator.shared_settings import SETTINGS, SharedAllocatorSettings
+from hami_plugins.allocator.app import hooks_of, product_of
+from hami_plugins.allocator.settings import SETTINGS, AllocatorSettings
 from hami_plugins.cli.kit.inputs import registry_of
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.vendor import VendorSpec
 from neuron_topology.server.extension import NeuronExtension
 
-__all__ = ["METRICS"]
-
 MARK = "hami-plugins.io/allocator"
 
 
-def settings(**values: Any) -> SharedAllocatorSettings:
+def settings(**values: Any) -> AllocatorSettings:
     """The settings with these values, in the words of the file."""
-    return SharedAllocatorSettings.model_validate(values)
+    return AllocatorSettings.model_validate(values)
 
 
-def vendors_of(found: SharedAllocatorSettings) -> Registry:
+def vendors_of(found: AllocatorSettings) -> Registry:
     """The vendors whose devices are allocated, with those that packages bring."""
     return served_vendors(registry_of(found), found.vendors)
 
 
-def product(*specs: VendorSpec, found: SharedAllocatorSettings | None = None) -> Product:
+def product(*specs: VendorSpec, found: AllocatorSettings | None = None) -> Product:
     """What is allocated with these settings: devices of these vendors, or of those that are set."""
     given = found or SETTINGS.load("", {})
     return product_of(given, Registry(specs) if specs else vendors_of(given))

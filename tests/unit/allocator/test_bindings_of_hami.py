@@ -15,7 +15,7 @@ from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.vendors import nvidia
 from hami_plugins.wire.admission_review import Allowed
 from tests.unit.allocations import test_assigned as hami
-from tests.unit.allocator.products import MARK, METRICS, product
+from tests.unit.allocator.products import MARK, product
 from tests.unit.volcano_vgpu.allocation.cluster import request
 
 
@@ -28,7 +28,7 @@ class Cluster:
         self.books = LockedAllocationCache(product(nvidia.SPEC), keep=90, clock=lambda: 0.0)
         self.bindings = Bindings(
             books=self.books,
-            metrics=AllocatorMetrics(METRICS),
+            metrics=AllocatorMetrics(),
             read=self._read,
             now_ns=lambda: 1_790_000_000_000_000_000,
             touch=lambda _node: None,

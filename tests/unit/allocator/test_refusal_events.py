@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, cast
 
+from hami_plugins.allocator.app import product_of
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.refusal_events import RefusalEvents
-from hami_plugins.allocator.shared_allocator import product_of
-from hami_plugins.allocator.shared_settings import SharedAllocatorSettings
+from hami_plugins.allocator.settings import AllocatorSettings
 from hami_plugins.model.units import NodeName, PodUid
 from tests.unit.allocations.test_quotas import REGISTRY, a_pod, asking
 
@@ -16,7 +16,7 @@ INTAKE = asking(a_pod())
 
 
 def events() -> RefusalEvents:
-    product = product_of(SharedAllocatorSettings(), REGISTRY)
+    product = product_of(AllocatorSettings(), REGISTRY)
     books = LockedAllocationCache(product, keep=90.0, clock=lambda: 0.0)
     return RefusalEvents(cast("Any", None), books, "allocator", "host")
 

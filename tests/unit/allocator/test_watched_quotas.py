@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from hami_plugins.allocator.app import product_of
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
-from hami_plugins.allocator.shared_allocator import product_of
-from hami_plugins.allocator.shared_settings import SharedAllocatorSettings
+from hami_plugins.allocator.settings import AllocatorSettings
 from hami_plugins.engine.registry import Registry
 from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.model.units import MiB
 from hami_plugins.vendors import nvidia
 
-BOOKS = product_of(SharedAllocatorSettings(), Registry([nvidia.SPEC]))
+BOOKS = product_of(AllocatorSettings(), Registry([nvidia.SPEC]))
 
 
 def quota(books: LockedAllocationCache, memory: str, kind: Literal["modified", "deleted"] = "modified") -> None:

@@ -70,9 +70,7 @@ def accepted(program: SettingsProgram, env: dict[str, str], monkeypatch: pytest.
         return None
 
 
-@pytest.mark.parametrize(
-    "name", ["hami-plugins", "koordinator", "neuron-allocator", "volcano-vgpu-agent", "volcano-vgpu-allocator"]
-)
+@pytest.mark.parametrize("name", ["allocator", "hami-plugins", "koordinator", "volcano-vgpu-agent"])
 def test_every_listed_variable_changes_its_setting(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program, listed = programs()[name]
     usual = made(program, {}, monkeypatch)
@@ -87,9 +85,7 @@ def test_every_listed_variable_changes_its_setting(name: str, monkeypatch: pytes
     assert without == []
 
 
-@pytest.mark.parametrize(
-    "name", ["hami-plugins", "koordinator", "neuron-allocator", "volcano-vgpu-agent", "volcano-vgpu-allocator"]
-)
+@pytest.mark.parametrize("name", ["allocator", "hami-plugins", "koordinator", "volcano-vgpu-agent"])
 def test_every_setting_has_a_meaning_that_is_a_sentence(name: str) -> None:
     _, listed = programs()[name]
     assert [each.key for each in listed if not re.fullmatch(r"[A-Z`].*\.", each.meaning)] == []
@@ -145,9 +141,11 @@ def test_a_name_is_the_beginning_of_a_key_or_of_a_variable(type_in: Type, name: 
 
 
 def test_a_name_is_that_of_a_program(type_in: Type) -> None:
-    said = json.loads(type_in("settings", "neuron-allocator", "-o", "json").out)
-    assert [each["name"] for each in said["programs"]] == ["neuron-allocator"]
-    assert {"listen.port", "binds", "lease.duration"} < {each["key"] for each in said["programs"][0]["settings"]}
+    said = json.loads(type_in("settings", "allocator", "-o", "json").out)
+    assert [each["name"] for each in said["programs"]] == ["allocator"]
+    assert {"listen.port", "scheduler.binds", "lease.duration"} < {
+        each["key"] for each in said["programs"][0]["settings"]
+    }
 
 
 def test_the_table_says_which_file_and_which_variables(type_in: Type) -> None:
@@ -163,7 +161,7 @@ def test_the_table_says_which_file_and_which_variables(type_in: Type) -> None:
     ("name", "near"),
     [
         ("schedulr.name", "did you mean scheduler.name"),
-        ("neuron-allocation_", "did you mean neuron-allocator"),
+        ("allocater", "did you mean allocator"),
         ("zzz", "without"),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hami_plugins.allocator.shared_settings import SETTINGS
+from hami_plugins.allocator.settings import SETTINGS
 from hami_plugins.cli.kit.output import as_yaml
 from hami_plugins.config import hami_words
 from hami_plugins.errors import ConfigError

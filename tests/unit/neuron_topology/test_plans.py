@@ -81,7 +81,7 @@ def test_under_volcano_the_plan_says_that_only_an_allocator_makes_the_named_devi
     (plan,) = planned(pod, an_idle_node("trn"))[0].pods
     assert [each.rule for each in plan.differences] == ["unchosen-devices"]
     assert "only counts Neuron devices" in plan.notes[0]
-    marked = a_pod(neuron_allocator="extender")
+    marked = a_pod(allocator="extender")
     marked["spec"]["schedulerName"] = "volcano"
     assert not planned(marked, an_idle_node("trn"))[0].pods[0].notes
     pod["spec"]["containers"][0]["resources"]["limits"][NEURON] = "16"

@@ -232,7 +232,7 @@ class TestAllocations:
         self, mark: str, said: set[str]
     ) -> None:
         pod = annotated("volcano.sh/vgpu-use-gpuuuid", "GPU-n1-1")
-        pod["metadata"]["annotations"][volcano.ALLOCATOR_MARK] = mark
+        pod["metadata"]["annotations"]["hami-plugins.io/allocator"] = mark
         (found,) = plans_of([a_node()], pod).values()
         (alone,) = plans_of([a_node()], pod, assigner="volcano").values()
         assert (rules(found), rules(alone)) == (said, {"card-ids"})

@@ -12,10 +12,10 @@ from typing import Any
 import urllib3
 
 from hami_plugins.allocations.manifests.webhooks import BINDING_PATH, POD_PATH
+from hami_plugins.allocator.app import allocator_server
 from hami_plugins.allocator.handlers import EXTENDER_PATH
 from hami_plugins.allocator.metrics import AllocatorMetrics
 from hami_plugins.allocator.server import AllocatorServer
-from hami_plugins.allocator.shared_allocator import shared_allocator
 from hami_plugins.kube.client import KubeClient, connect_to
 from hami_plugins.kube.request_metrics import api_requests
 from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
@@ -25,7 +25,7 @@ from hami_plugins.wire.fields import Json
 from neuron_topology.server.extension import NeuronExtension
 from tests import raw_objects
 from tests.integration.web.certificates import a_certificate
-from tests.unit.allocator.products import METRICS, settings, vendors_of
+from tests.unit.allocator.products import settings, vendors_of
 from tests.unit.volcano_vgpu.allocation.cluster import task
 from tests.waiting import PATIENCE, wait_for
 
@@ -152,7 +152,7 @@ class Site:
             "lease": LEASE,
             "shutdownDelay": 0,
         }
-        metrics = AllocatorMetrics(METRICS)
+        metrics = AllocatorMetrics()
         api = replace(connect_to(self.server.url, component="allocator"), on_request=api_requests(metrics.metrics))
         server, own = self.made(told | more, api, metrics=metrics, identity=identity, linger=linger)
         self.metrics[id(server)] = metrics
@@ -169,7 +169,7 @@ class Site:
     ) -> tuple[AllocatorServer, bool]:
         """A replica with these settings, and whether it makes its own certificates."""
         found = settings(**told)
-        server = shared_allocator(
+        server = allocator_server(
             found, api, vendors_of(found), NeuronExtension, metrics=metrics, identity=identity, linger=linger
         )
         return server, found.certificate.bootstrap

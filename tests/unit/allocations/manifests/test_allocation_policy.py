@@ -229,7 +229,7 @@ def test_systems_together_protect_and_trust_what_each_does() -> None:
     assert set(both.keys) == {*found["volcano"].keys, *found["koordinator"].keys}
     assert set(both.users) == {*found["volcano"].users, *found["koordinator"].users}
     assert len(both.users) == len(set(both.users))
-    assert both.marks == ("hami-plugins.io/volcano-vgpu-allocator", "hami-plugins.io/limits")
+    assert both.marks == ("hami-plugins.io/allocator", "hami-plugins.io/limits")
     assert both.labels == {"koordinator.sh/gpu-isolation-provider": "HAMi-core"}
 
 

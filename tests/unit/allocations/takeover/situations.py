@@ -21,7 +21,7 @@ SECONDS = int(NOW.timestamp())
 
 def found(*, vendors: Sequence[Any] = (nvidia.SPEC,), **objects: Any) -> tuple[TakeoverFinding, ...]:
     """The findings in these objects, of an allocator that serves these vendors."""
-    product = Product(audit="A", registry=Registry(vendors), rules=Rules(), marker=(MARK, "extender"))
+    product = Product(registry=Registry(vendors), rules=Rules(), marker=(MARK, "extender"))
     known = Registry([nvidia.SPEC, hygon.SPEC])
     context = TakeoverContext(product=product, known=known, extender="/scheduler", now=NOW)
     return findings(TakeoverObjects(**{"webhooks": [ours()], **objects}), context)

@@ -11,7 +11,7 @@ from hami_plugins.allocator.bindings import Bindings
 from hami_plugins.allocator.kube_extender import SchedulerExtender
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.metrics import AllocatorMetrics
-from hami_plugins.allocator.shared_settings import SharedAllocatorSettings
+from hami_plugins.allocator.settings import AllocatorSettings
 from hami_plugins.allocator.volcano_extender import Extender
 from hami_plugins.errors import KubeError
 from hami_plugins.kube.reflector import ObjectChange
@@ -23,7 +23,7 @@ from neuron_topology.core.names import CORES, DEVICES, INSTANCE_LABEL
 from neuron_topology.core.nodes import FAMILY_LABEL
 from tests import raw_objects
 from tests.unit.allocator import products
-from tests.unit.allocator.products import MARK, METRICS
+from tests.unit.allocator.products import MARK
 
 TRN1 = "trn1.32xlarge"
 NOW_NS = 1_790_000_000_000_000_000
@@ -79,9 +79,9 @@ def task(pod: Json, node: str = "") -> dict[str, Any]:
 class Cluster:
     """Books, and who asks them. ``server`` is what the API server has, where that is ahead of the watch."""
 
-    def __init__(self, *nodes: Json, settings: SharedAllocatorSettings | None = None) -> None:
+    def __init__(self, *nodes: Json, settings: AllocatorSettings | None = None) -> None:
         self.time = 0.0
-        self.metrics = AllocatorMetrics(METRICS)
+        self.metrics = AllocatorMetrics()
         self.server: dict[tuple[str, str], Json | KubeError] = {}
         self.settings = settings or products.settings()
         self.now = 1_800_000_000.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hami_plugins.vendors.awsneuron import IDS_KEY, KIND_KEY
-from neuron_topology.core.allocator.usage_maps import stale, without
 from neuron_topology.core.names import CORES
 from neuron_topology.core.nodes import USAGE_KEYS
+from neuron_topology.core.usage_maps import stale, without
 from tests.unit.neuron_topology.server.cluster import Cluster, a_node, a_pod
 
 DEVICE_MAP, CORE_MAP = USAGE_KEYS

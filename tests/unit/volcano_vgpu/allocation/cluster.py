@@ -18,7 +18,7 @@ from hami_plugins.model.units import NodeName
 from hami_plugins.wire.admission_review import AdmissionRequest
 from hami_plugins.wire.fields import Json
 from tests import raw_objects
-from tests.unit.allocator.products import METRICS, product, settings
+from tests.unit.allocator.products import product, settings
 
 NUMBER, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
 IDS, NODE = "volcano.sh/vgpu-ids-new", "volcano.sh/vgpu-node"
@@ -52,7 +52,7 @@ class Cluster:
         self, *nodes: Json, mode: AllocatorMode = AllocatorMode.EXTENDER, policy: str = "binpack", weight: float = 10.0
     ) -> None:
         self.time = 0.0
-        self.metrics = AllocatorMetrics(METRICS)
+        self.metrics = AllocatorMetrics()
         self.server: dict[tuple[str, str], Json | KubeError] = {}
         self.reads = 0
         self.touched: list[str] = []

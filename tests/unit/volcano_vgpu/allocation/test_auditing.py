@@ -40,6 +40,6 @@ def test_each_kind_of_finding_has_its_number_also_where_that_is_none() -> None:
 def test_findings_as_a_document_name_pod_and_remedy() -> None:
     cluster = Cluster()
     cluster.shows(a_pod("none", node="n1"))
-    (finding,) = document(cluster.books.findings(), cluster.books.product.audit)["findings"]
+    (finding,) = document(cluster.books.findings())["findings"]
     assert (finding["finding"], finding["node"], finding["pods"]) == ("no-cards", "n1", ("x/none",))
     assert "Delete it" in finding["text"]

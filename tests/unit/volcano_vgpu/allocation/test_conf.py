@@ -8,15 +8,18 @@ from typing import Any
 
 import pytest
 
-from hami_plugins.allocations.manifests import volcano_modes
+from hami_plugins.allocations.manifests import allocator_configuration
 from hami_plugins.allocations.mode import AllocatorMode
+from hami_plugins.engine.registry import Registry
+from hami_plugins.vendors.volcano import SPEC
 
+VENDORS = Registry([SPEC])
 URL = "http://allocator.volcano-system.svc:9395/extender"
 Change = Callable[[dict[str, Any]], object]
 
 
 def printed() -> dict[str, Any]:
-    return volcano_modes.document(AllocatorMode.EXTENDER, URL)
+    return allocator_configuration.document(AllocatorMode.EXTENDER, URL, VENDORS)
 
 
 def plugin(document: dict[str, Any], name: str) -> dict[str, Any]:
@@ -25,14 +28,14 @@ def plugin(document: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def found_after(change: Change, mode: AllocatorMode = AllocatorMode.EXTENDER) -> list[tuple[str, str]]:
-    document = copy.deepcopy(volcano_modes.document(mode, URL))
+    document = copy.deepcopy(allocator_configuration.document(mode, URL, VENDORS))
     change(document)
-    return [(each.severity, each.place) for each in volcano_modes.check(document, mode)]
+    return [(each.severity, each.place) for each in allocator_configuration.check(document, mode, VENDORS)]
 
 
 @pytest.mark.parametrize("mode", list(AllocatorMode))
 def test_nothing_is_wrong_with_what_is_printed(mode: AllocatorMode) -> None:
-    assert volcano_modes.check(volcano_modes.document(mode, URL), mode) == ()
+    assert allocator_configuration.check(allocator_configuration.document(mode, URL, VENDORS), mode, VENDORS) == ()
 
 
 def test_in_mode_extender_deviceshare_is_out_and_the_extender_is_asked_about_every_name() -> None:
@@ -176,20 +179,20 @@ def test_in_mode_webhook_an_extender_for_other_devices_is_none_of_our_business()
 
 @pytest.mark.parametrize("broken", [{}, {"tiers": None}, {"tiers": []}, {"tiers": "all"}])
 def test_what_is_no_configuration_is_said_to_be_none(broken: dict[str, Any]) -> None:
-    (found,) = volcano_modes.check(broken, AllocatorMode.EXTENDER)
+    (found,) = allocator_configuration.check(broken, AllocatorMode.EXTENDER, VENDORS)
     assert (found.severity, found.place) == ("error", "tiers")
 
 
 def test_a_plugin_without_a_name_is_pointed_out() -> None:
-    found = volcano_modes.check(
-        {"tiers": [{"plugins": ["gang"]}, {}, {"plugins": [{"name": "gang"}]}]}, AllocatorMode.EXTENDER
+    found = allocator_configuration.check(
+        {"tiers": [{"plugins": ["gang"]}, {}, {"plugins": [{"name": "gang"}]}]}, AllocatorMode.EXTENDER, VENDORS
     )
     assert [each.place for each in found] == ["tiers[0].plugins[0]"]
 
 
 def test_arguments_that_are_no_mapping_are_none() -> None:
     document = {"tiers": [{"plugins": [{"name": "extender", "arguments": "all of them"}]}]}
-    assert {each.severity for each in volcano_modes.check(document, AllocatorMode.EXTENDER)} == {
+    assert {each.severity for each in allocator_configuration.check(document, AllocatorMode.EXTENDER, VENDORS)} == {
         "error",
         "warning",
     }

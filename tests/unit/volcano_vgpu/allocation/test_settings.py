@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hami_plugins.allocations.mode import AllocatorMode
-from hami_plugins.allocator.shared_settings import SETTINGS
+from hami_plugins.allocator.settings import SETTINGS
 from hami_plugins.errors import ConfigError
 from hami_plugins.vendors.volcano import PERCENTAGE, SPEC
 from tests.unit.allocator.products import settings, vendors_of
@@ -65,7 +65,7 @@ def test_the_card_of_a_node_follows_the_policy_as_the_node_does() -> None:
 
 
 def test_names_and_geometries_are_volcanos() -> None:
-    assert vendors_of(settings())[SPEC.name] is SPEC
+    assert vendors_of(settings())[SPEC.name].resources == SPEC.resources
     names = {"resourceMemoryPercentageName": "volcano.sh/percent", "resourceCountName": "volcano.sh/count"}
     found = vendors_of(settings(volcano={"deviceConfig": {"nvidia": names}}))[SPEC.name]
     assert (found.resources.count, found.resources.memory_percentage) == ("volcano.sh/count", "volcano.sh/percent")

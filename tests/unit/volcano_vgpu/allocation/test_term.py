@@ -11,12 +11,12 @@ import pytest
 from hami_plugins.allocations.answers import Assumption, Declined, PodAllocation
 from hami_plugins.allocator.metrics import AllocatorMetrics
 from hami_plugins.allocator.session import LeaderSession
-from hami_plugins.allocator.shared_settings import SETTINGS
+from hami_plugins.allocator.settings import SETTINGS
 from hami_plugins.errors import KubeError
 from hami_plugins.kube.port import ListPage, Selection, WatchEvent
 from hami_plugins.model.units import NodeName
 from hami_plugins.wire.fields import Json
-from tests.unit.allocator.products import METRICS, product
+from tests.unit.allocator.products import product
 from tests.unit.volcano_vgpu.allocation.cluster import a_node, a_pod
 from tests.waiting import wait_for
 
@@ -72,14 +72,14 @@ def test_whoever_may_not_list_is_told_what_he_lacks() -> None:
         def list_pages(self, *_args: object, **_kwargs: object) -> Iterator[ListPage]:
             raise KubeError("403 it needs a ClusterRole", status=403)
 
-    term = LeaderSession(Forbidden(), SETTINGS.load("", {}), PRODUCT, metrics=AllocatorMetrics(METRICS), read=nobody)
+    term = LeaderSession(Forbidden(), SETTINGS.load("", {}), PRODUCT, metrics=AllocatorMetrics(), read=nobody)
     term.start()
     wait_for(lambda: term.check() == "the API server has not listed all nodes yet: 403 it needs a ClusterRole")
     term.stop()
 
 
 def test_what_is_promised_and_never_comes_ends_and_is_counted() -> None:
-    now, metrics = [0.0], AllocatorMetrics(METRICS)
+    now, metrics = [0.0], AllocatorMetrics()
     term = LeaderSession(Quiet(), SETTINGS.load("", {}), PRODUCT, metrics=metrics, read=nobody, clock=lambda: now[0])
     assert "has not listed all nodes yet" in term.check()
     term.start()
@@ -97,7 +97,7 @@ def test_whatever_goes_wrong_once_the_cache_is_filled_what_is_promised_ends() ->
     def odd() -> None:
         raise LookupError("odd")
 
-    now, metrics = [0.0], AllocatorMetrics(METRICS)
+    now, metrics = [0.0], AllocatorMetrics()
     term = LeaderSession(
         Quiet(), SETTINGS.load("", {}), PRODUCT, metrics=metrics, read=nobody, on_filled=odd, clock=lambda: now[0]
     )
@@ -110,7 +110,7 @@ def test_whatever_goes_wrong_once_the_cache_is_filled_what_is_promised_ends() ->
 
 
 def test_what_a_binding_was_answered_with_ends_only_when_the_watch_has_told_of_that_time() -> None:
-    now, metrics, api = [0.0], AllocatorMetrics(METRICS), Quiet()
+    now, metrics, api = [0.0], AllocatorMetrics(), Quiet()
     term = LeaderSession(api, SETTINGS.load("", {}), PRODUCT, metrics=metrics, read=nobody, clock=lambda: now[0])
     term.start()
     wait_for(lambda: term.ready)
@@ -129,7 +129,7 @@ def answered_at_zero(
     found: Json | KubeError | None, settings: str = ""
 ) -> tuple[LeaderSession, list[float], AllocatorMetrics, list[float]]:
     """A term that answered a Binding at 0, its clock, its metrics, and when it read the pod (which gives ``found``)."""
-    now, metrics, looked = [0.0], AllocatorMetrics(METRICS), list[float]()
+    now, metrics, looked = [0.0], AllocatorMetrics(), list[float]()
 
     def read(namespace: str, name: str) -> Json | None:
         assert (namespace, name) == ("x", "p")
@@ -188,7 +188,7 @@ def test_an_answer_that_may_have_come_true_is_left_to_the_watch(
 def test_a_term_whose_watch_of_pods_is_broken_is_not_ready_long_before_promises_end() -> None:
     now, api = [0.0], Quiet()
     term = LeaderSession(
-        api, SETTINGS.load("", {}), PRODUCT, metrics=AllocatorMetrics(METRICS), read=nobody, clock=lambda: now[0]
+        api, SETTINGS.load("", {}), PRODUCT, metrics=AllocatorMetrics(), read=nobody, clock=lambda: now[0]
     )
     term.start()
     wait_for(lambda: term.ready)
@@ -206,7 +206,7 @@ def test_a_term_whose_watch_of_pods_is_broken_is_not_ready_long_before_promises_
 def test_a_term_that_could_not_take_in_a_pod_is_not_ready_until_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     now, api = [0.0], Quiet()
     term = LeaderSession(
-        api, SETTINGS.load("", {}), PRODUCT, metrics=AllocatorMetrics(METRICS), read=nobody, clock=lambda: now[0]
+        api, SETTINGS.load("", {}), PRODUCT, metrics=AllocatorMetrics(), read=nobody, clock=lambda: now[0]
     )
     term.start()
     wait_for(lambda: term.ready)
@@ -226,7 +226,7 @@ def test_a_term_that_could_not_take_in_a_pod_is_not_ready_until_it_has(monkeypat
 
 
 def test_an_error_in_what_ends_promises_is_not_the_end_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, metrics = [0.0], AllocatorMetrics(METRICS)
+    now, metrics = [0.0], AllocatorMetrics()
     term = LeaderSession(Quiet(), SETTINGS.load("", {}), PRODUCT, metrics=metrics, read=nobody, clock=lambda: now[0])
     expire, failures = term.books.expire, [RuntimeError("a bug")]
 
@@ -247,9 +247,7 @@ def test_an_error_in_what_ends_promises_is_not_the_end_of_it(monkeypatch: pytest
 
 
 def test_a_term_that_ends_before_the_cluster_is_known_just_ends() -> None:
-    term = LeaderSession(
-        Quiet(told=False), SETTINGS.load("", {}), PRODUCT, metrics=AllocatorMetrics(METRICS), read=nobody
-    )
+    term = LeaderSession(Quiet(told=False), SETTINGS.load("", {}), PRODUCT, metrics=AllocatorMetrics(), read=nobody)
     term.start()
     assert not term.ready
     term.stop()

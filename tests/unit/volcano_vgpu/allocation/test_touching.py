@@ -15,7 +15,6 @@ from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
 from hami_plugins.model.units import NodeName
 from hami_plugins.wire.fields import Json
-from tests.unit.allocator.products import METRICS
 from tests.waiting import PATIENCE
 
 ONE, OTHER = NodeName("one"), NodeName("other")
@@ -66,7 +65,7 @@ def api() -> Api:
 
 @pytest.fixture
 def toucher(api: Api) -> Iterator[Toucher]:
-    made = Toucher(api, interval=0.001, metrics=AllocatorMetrics(METRICS), clock=api.clock)  # type: ignore[arg-type]
+    made = Toucher(api, interval=0.001, metrics=AllocatorMetrics(), clock=api.clock)  # type: ignore[arg-type]
     made.start()
     yield made
     made.stop()
@@ -126,7 +125,7 @@ def test_the_end_waits_for_one_write_and_not_for_all_that_are_due() -> None:
             return super().merge_patch(path, body)
 
     api = Slow()
-    toucher = Toucher(api, interval=0.05, metrics=AllocatorMetrics(METRICS), clock=api.clock)  # type: ignore[arg-type]
+    toucher = Toucher(api, interval=0.05, metrics=AllocatorMetrics(), clock=api.clock)  # type: ignore[arg-type]
     for node in (ONE, OTHER):
         toucher.touch(node)
     toucher.start()

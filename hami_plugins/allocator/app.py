@@ -1,9 +1,9 @@
-"""The allocator of all vendors, put together: what its settings, its vendors and their packages say."""
+"""The allocator put together: what its settings, its vendors and their packages say."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Unpack
+from typing import Unpack
 
 from prometheus_client.core import Metric
 
@@ -14,44 +14,31 @@ from hami_plugins.allocations.product import Product, nothing_carried, volcano_c
 from hami_plugins.allocator.extension import AllocatorExtension, AllocatorExtensionEntry
 from hami_plugins.allocator.node_writer import Toucher
 from hami_plugins.allocator.server import READ_SECONDS, AllocatorOptions, AllocatorServer
-from hami_plugins.allocator.shared_settings import SharedAllocatorSettings
+from hami_plugins.allocator.settings import AllocatorSettings
 from hami_plugins.engine.registry import Registry
 from hami_plugins.inputs.fleets.templates import NodeTemplate, TemplateNodes
 from hami_plugins.kube.election import BoundedApi
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.wire import allocator_mark
 
-METRICS: Final = "hami_allocator"
-"""What the names of the server's metrics begin with."""
 
-DOMAIN: Final = "allocator.hami-plugins.io"
-"""What the names of the webhooks end with."""
-
-AUDIT: Final = "AllocationAudit"
-
-
-def product_of(
-    settings: SharedAllocatorSettings, vendors: Registry, extension: AllocatorExtension | None = None
-) -> Product:
+def product_of(settings: AllocatorSettings, vendors: Registry, extension: AllocatorExtension | None = None) -> Product:
     """What is allocated in a cluster with these settings, for Volcano and for kube-scheduler."""
     mode = settings.volcano.mode
     return Product(
-        audit=AUDIT,
         registry=vendors,
         rules=settings.rules(),
         marker=(allocator_mark.KEY, mode.value),
         schedulers=settings.volcano.schedulers,
         jobs=None if extension is None else extension.jobs,
-        kube_scheduler=True,
         binds=settings.scheduler.binds,
         described=templates_of(settings, vendors),
-        groups=True,
         planner=AllocationPlanner if extension is None else extension.planner,
         carries=volcano_carried if mode is AllocatorMode.WEBHOOK else nothing_carried,
     )
 
 
-def templates_of(settings: SharedAllocatorSettings, vendors: Registry) -> TemplateNodes:
+def templates_of(settings: AllocatorSettings, vendors: Registry) -> TemplateNodes:
     """What nodes that do not exist yet will say of their devices. Raises ``ConfigError``."""
     return TemplateNodes(
         [NodeTemplate(labels=each.selector, node=each.node) for each in settings.templates],
@@ -63,16 +50,14 @@ def templates_of(settings: SharedAllocatorSettings, vendors: Registry) -> Templa
 def hooks_of(product: Product, jobs: AllocatorExtensionEntry | None = None) -> Hooks:
     """What the server's webhooks are about; with ``jobs`` also the Volcano Jobs that a package patches."""
     return Hooks(
-        domain=DOMAIN,
-        marker=product.marker[0],
         resources=[spec.resources for spec in product.registry],
         keys=product.keys,
         jobs=() if jobs is None else jobs.resources,
     )
 
 
-def shared_allocator(
-    settings: SharedAllocatorSettings,
+def allocator_server(
+    settings: AllocatorSettings,
     api: BoundedApi,
     vendors: Registry,
     entry: AllocatorExtensionEntry | None,

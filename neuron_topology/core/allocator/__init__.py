@@ -1,1 +1,0 @@
-"""What the allocator has to know about Neuron devices."""

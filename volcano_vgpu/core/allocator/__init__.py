@@ -1,1 +1,0 @@
-"""What the allocator has to know about Volcano's vGPUs."""
