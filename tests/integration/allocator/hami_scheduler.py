@@ -1,4 +1,7 @@
-"""A double of HAMi's own scheduler: what it writes in ``filter`` and ``bind``, in its order, and nothing else."""
+"""A double of HAMi's own scheduler: what it writes in ``filter`` and ``bind``, in its order, and nothing else.
+
+And what HAMi's device plugin writes once a pod has its devices.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from typing import Any
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient
-
-LOCK = "hami.io/mutex.lock"
+from tests.integration.allocator.hami_pods import LOCK, PHASE, notes_of
+from tests.integration.allocator.sites import Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +56,15 @@ class HamiScheduler:
     def _patch(self, pod: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
         path = paths.pod(pod["metadata"]["namespace"], pod["metadata"]["name"])
         return dict(self.api.merge_patch(path, {"metadata": metadata}))
+
+
+def served(place: Site, name: str, node: str = "n1") -> None:
+    """HAMi's device plugin has given a pod its devices, and removes the lock of the node."""
+    store = place.server.store
+    with store.lock:
+        pod = place.server.get("pods", name, "default")
+        notes_of(pod)[PHASE] = "success"
+        place.server.put(pod)
+        raw = place.server.get("nodes", node)
+        notes_of(raw).pop(LOCK, None)
+        place.server.put(raw)

@@ -9,7 +9,7 @@ from typing import Any
 
 from hami_plugins.kube.client import connect_to
 from tests.integration.allocator.hami_pods import ALLOCATED, a_node, a_pod, bind, call, hami, notes_of
-from tests.integration.allocator.hami_scheduler import HamiScheduler
+from tests.integration.allocator.hami_scheduler import HamiScheduler, served
 from tests.integration.allocator.sites import MARK, Site
 from tests.integration.volcano_vgpu.allocation.servers import Client
 from tests.waiting import wait_for
@@ -60,6 +60,7 @@ def test_hami_binds_what_was_given_away_meanwhile_to_a_free_card(tmp_path: Path)
         (ours,) = place.create(a_pod("ours", BIG))
         wait_for(lambda: not refused(client, ours))
         assert bind(client, ours, "n1") == ""
+        served(place, "ours")
         given = notes_of(place.server.get("pods", "ours", "default"))[ALLOCATED]
         taken = given.partition(",")[0]
 
@@ -75,6 +76,7 @@ def test_hami_is_refused_a_binding_that_the_node_has_no_room_for(tmp_path: Path)
         (ours,) = place.create(a_pod("ours", BIG))
         wait_for(lambda: not refused(client, ours))
         assert bind(client, ours, "n1") == ""
+        served(place, "ours")
         scheduler.filter(first, "n1", "GPU-n1-0,NVIDIA,30000,0:")
         why = scheduler.bind(first, "n1")
         assert not place.server.get("pods", "first", "default")["spec"].get("nodeName")

@@ -23,16 +23,14 @@ from tests.golden import corpus
 from tests.golden.test_corpus import FOLDER, shipped
 from tests.integration.allocator.hami_pods import (
     ALLOCATED,
-    LOCK,
     NODE,
-    PHASE,
     a_node,
     a_pod,
     bind,
     call,
     notes_of,
 )
-from tests.integration.allocator.hami_scheduler import HamiScheduler
+from tests.integration.allocator.hami_scheduler import HamiScheduler, served
 from tests.integration.allocator.sites import MARK, Site, site
 from tests.integration.allocator.test_takeover_check import complete, hami_runs
 from tests.integration.allocator.test_takeover_start import namespace, pods_of
@@ -153,18 +151,6 @@ def operator(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: py
         folder.mkdir()
         monkeypatch.chdir(folder)
         yield Operator(place, folder, capsys)
-
-
-def served(place: Site, name: str) -> None:
-    """HAMi's device plugin has given a pod its devices, and removes the lock of the node."""
-    store = place.server.store
-    with store.lock:
-        pod = place.server.get("pods", name, "default")
-        notes_of(pod)[PHASE] = "success"
-        place.server.put(pod)
-        node = place.server.get("nodes", "n1")
-        notes_of(node).pop(LOCK, None)
-        place.server.put(node)
 
 
 def placed(operator: Operator, name: str, memory: int) -> dict[str, Any]:
