@@ -171,6 +171,8 @@ MONITORED: Final[Mapping[str, Monitored]] = {
                 f'neuron_nodes_fitting{{{_SERVER},devices="8"}}': "4x120",
             },
         },
+        # The recorded server has refused nothing.
+        unseen={'hami_allocator_refusals_total{instance="allocator",reason="no-room"}': "0+1x120"},
     ),
 }
 """Charts with alerts, by name."""
