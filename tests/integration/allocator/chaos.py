@@ -223,7 +223,7 @@ class Chaos:
     # Who does what
 
     def _churn(self) -> None:
-        """Pods come, and of those that run the oldest go."""
+        """Pods come, and of those that run any go, so that there is room for every kind again."""
         api = connect_to(self.api.url, component="user")
         while not self._stop.wait(0.01):
             pods = self.api.objects("pods")
@@ -232,8 +232,8 @@ class Chaos:
                     with suppress(KubeError):
                         api.delete(paths.pod("default", each["metadata"]["name"]), body={"gracePeriodSeconds": 0})
             running = [each for each in pods if each["spec"].get("nodeName") and self._served(each)]
-            if len(running) > ALIVE // 2:
-                for each in running[: len(running) - ALIVE // 2]:
+            if len(running) > ALIVE // 2 or len(pods) >= ALIVE:
+                for each in self._draw.sample(running, min(len(running), 2)):
                     with suppress(KubeError):
                         api.delete(paths.pod("default", each["metadata"]["name"]), body={"gracePeriodSeconds": 0})
             if len(pods) >= ALIVE:
