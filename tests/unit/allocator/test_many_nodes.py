@@ -146,3 +146,13 @@ def test_a_forgotten_cluster_leaves_no_answers() -> None:
     assert not asked(cluster, a_pod("b"), "n1")
     cluster.books.forget()
     assert "not known" in asked(cluster, a_pod("b"), "n1")["n1"]
+
+
+def test_a_whole_node_that_is_not_known_is_taken_as_its_object_says() -> None:
+    cluster, names = Cluster(a_node("n1")), ("new", "odd", "n1")
+    given = {NodeName("new"): a_node("new", memory=20_480), NodeName("odd"): {"metadata": {"name": ["odd"]}}}
+    raw = cluster.books.intake(a_pod("a", memory=30_000))
+    found = cluster.books.refusals(tuple(map(NodeName, names)), raw, given)
+    assert set(found) == {"new", "odd"}
+    assert "20,480" in found[NodeName("new")].text
+    assert "cannot be read" in found[NodeName("odd")].text
