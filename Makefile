@@ -65,6 +65,7 @@ soak: $(READY) ## 1,000 pods of one shape, then 30 minutes of agents that crash,
 pace: $(READY) ## how long pods take to be bound, on the real components, with allocations put right and without; build/pace.md
 	@$(BIN)/python -m tests.cluster.building
 	@$(BIN)/python -m tests.cluster.pace $(ARGS)
+	@$(BIN)/python -m tests.cluster.kube_pace 1000 5000
 
 lint: $(READY) ## style, format, types and who imports whom
 	@$(BIN)/ruff check --quiet

@@ -136,9 +136,10 @@ def running(node: str, draw: random.Random) -> Iterator[Raw]:
         if memory > free[card]:
             memory = draw.randrange(100, 200)
         free[card] -= memory
-        held = f"GPU-{node}-{card},NVIDIA,{memory},{draw.choice((0, 5, 10))}:;"
+        cores = draw.choice((0, 5, 10))
+        held = f"GPU-{node}-{card},NVIDIA,{memory},{cores}:;"
         notes = {"hami.io/vgpu-devices-allocated": held, "hami.io/vgpu-node": node}
-        pod = a_pod(f"{node}-{at}", memory, notes)
+        pod = a_pod(f"{node}-{at}", memory, notes, cores=cores)
         yield {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": {"phase": "Running"}}
 
 
@@ -147,8 +148,9 @@ def asking(name: str, draw: random.Random) -> Raw:
     return a_pod(name, draw.choice((8_000, 20_000, 40_000, 60_000, 70_000)), {})
 
 
-def a_pod(name: str, memory: int, notes: dict[str, str]) -> Raw:
+def a_pod(name: str, memory: int, notes: dict[str, str], *, cores: int = 0) -> Raw:
     """A pod that asks for a slice of one card."""
-    asks = raw_objects.container(limits={"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory)}, image="i")
+    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory), "nvidia.com/gpucores": str(cores)}
+    asks = raw_objects.container(limits=limits, image="i")
     metadata = {"namespace": "default", "uid": f"uid-{name}", "annotations": notes}
     return raw_objects.pod(name, asks, metadata=metadata, scheduler="hami-scheduler")

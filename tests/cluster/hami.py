@@ -8,7 +8,7 @@ from typing import Any, Final
 import yaml
 
 from tests.cluster.agents import GPU
-from tests.cluster.allocator import HOOKS, Replica, command, marks
+from tests.cluster.allocator import HOOKS, Front, Replica, command, marks
 from tests.cluster.api import Object
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.objects import container, pod
@@ -18,6 +18,9 @@ from tests.cluster.waiting import wait_until
 
 PRODUCT: Final = "allocator"
 SCHEDULER: Final = "hami-scheduler"
+LEASE: Final = 4
+"""Seconds after which the standby may take over from a leader that has died."""
+
 MARK: Final = "hami-plugins.io/allocator"
 ALLOCATED: Final = "hami.io/vgpu-devices-allocated"
 GPU_MEMORY: Final = "nvidia.com/gpumem"
@@ -44,9 +47,12 @@ def hami_gpu(
 
 
 class HamiAllocator:
-    """The server for NVIDIA's cards, its webhooks installed, and a kube-scheduler told to ask it."""
+    """The server for NVIDIA's cards, its webhooks installed, and a kube-scheduler told to ask it.
 
-    def __init__(self, plane: ControlPlane) -> None:
+    Several ``replicas`` stand behind a Service of which one answers at a time.
+    """
+
+    def __init__(self, plane: ControlPlane, *, replicas: int = 1) -> None:
         self.plane = plane
         folder = plane.machine.root / "hami-allocator"
         folder.mkdir(exist_ok=True)
@@ -55,18 +61,28 @@ class HamiAllocator:
             "service": {"namespace": "kube-system"},
             "certificate": {"directory": str(folder), "bootstrap": True, "names": ["127.0.0.1"]},
             "reservation": 61,
-            "lease": {"duration": 4, "deadline": 3, "retry": 0.5},
+            "lease": {"duration": LEASE, "deadline": 3, "retry": 0.5},
         }
-        self.replica = Replica(plane, "hami-allocator", settings, product=PRODUCT, word="run", rules=RULES)
+        names = ("hami-allocator", *(f"hami-allocator-{at}" for at in range(1, replicas)))
+        self.replicas = [Replica(plane, name, settings, product=PRODUCT, word="run", rules=RULES) for name in names]
+        self.replica = self.replicas[0]
+        self._calls, self._hooks = self.replica.port, self.replica.hook_port
+        self._fronts: list[Front] = []
+        if replicas > 1:
+            self._fronts.append(Front(lambda: [("127.0.0.1", each.port) for each in self.replicas if each.ready]))
+            self._fronts.append(Front(lambda: [("127.0.0.1", each.hook_port) for each in self.replicas if each.ready]))
+            self._calls, self._hooks = (front.port for front in self._fronts)
         self.scheduler = self._kube_scheduler()
         self.webhooks: Object = {}
 
     def __enter__(self) -> HamiAllocator:
-        url = f"https://127.0.0.1:{self.replica.hook_port}"
+        url = f"https://127.0.0.1:{self._hooks}"
         self.webhooks = yaml.safe_load(self.told("webhooks", "--url", url))
         self.plane.apply(HOOKS, self.webhooks)
-        self.replica.component.start()
-        wait_until(lambda: self.replica.ready, "the server answers", 60, show=self.replica.component.log)
+        for each in self.replicas:
+            each.component.start()
+        answers = "the server answers"
+        wait_until(lambda: any(each.ready for each in self.replicas), answers, 60, show=self.replica.component.log)
         self.replica.establish_trust()
         probe = pod("probe", container(limits={GPU: 1}))
         wait_until(
@@ -83,9 +99,11 @@ class HamiAllocator:
 
     def stop(self) -> None:
         """Ends the scheduler and the server, and takes the webhooks away."""
-        for each in (self.scheduler, self.replica.component):
+        for each in (self.scheduler, *(replica.component for replica in self.replicas)):
             if each.running:
                 each.stop()
+        for front in self._fronts:
+            front.close()
         name = self.webhooks["metadata"]["name"]
         if self.plane.api.find(f"{HOOKS}/{name}") is not None:
             self.plane.api.delete(f"{HOOKS}/{name}")
@@ -100,7 +118,7 @@ class HamiAllocator:
         (extender,) = conf["extenders"]
         config = {
             **conf,
-            "extenders": [{**extender, "urlPrefix": f"http://127.0.0.1:{self.replica.port}/scheduler"}],
+            "extenders": [{**extender, "urlPrefix": f"http://127.0.0.1:{self._calls}/scheduler"}],
             "leaderElection": {"leaderElect": False},
             "clientConnection": {"kubeconfig": str(self.plane.admin_kubeconfig)},
             "profiles": [{"schedulerName": SCHEDULER}],
