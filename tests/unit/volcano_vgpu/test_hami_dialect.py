@@ -25,6 +25,7 @@ from volcano_vgpu.agent.scheduler import Needs, WriteReason
 from volcano_vgpu.core import hami_register, publication, register
 from volcano_vgpu.core.allocations import AllocationLookup, allocations_of
 from volcano_vgpu.core.assignments import allocated_cards, record_of
+from volcano_vgpu.core.edits import EditSettings, Owner, edits_of
 from volcano_vgpu.core.model import MigInstance, PhysicalDevice, SharingMode, SlotId
 from volcano_vgpu.core.publication import Duties, PublicationTiming
 from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
@@ -403,6 +404,10 @@ def test_a_container_sees_the_instance_at_the_place_that_the_scheduler_chose() -
     found = answers(raw, {"main": 2}, offer(sliced(), chosen=CUT))["main"]
     assert [share[0] for share in given(found)] == ["MIG-1g.5gb-6", "MIG-3g.20gb-0"]
     assert found.cards == (uuid(0), uuid(0))
+    owner = Owner(pod_uid=PodUid("uid-p"), container="main", raw={})
+    edits = edits_of(found, owner, EditSettings.of(CUT), inventory(sliced()))
+    assert dict(edits.env)["NVIDIA_VISIBLE_DEVICES"] == "MIG-1g.5gb-6,MIG-3g.20gb-0"
+    assert (edits.mounts, [name for name, _ in edits.env if name.startswith("CUDA")]) == ((), [])
 
 
 @pytest.mark.parametrize(
