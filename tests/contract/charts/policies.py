@@ -33,7 +33,8 @@ def allocations(chart: str, served: str = "hami-neuron") -> allocation_policy.Al
     """What a chart protects, and the accounts that it trusts whatever the release; the allocator's for some vendors."""
     systems = allocation_policy.systems(Registry(BUILTIN))
     if chart != ALLOCATOR:
-        return systems[SYSTEMS[chart]]
+        found = systems[SYSTEMS[chart]]
+        return replace(found, marks=tuple(mark for mark in found.marks if mark != allocator_mark.KEY))
     found = allocation_policy.Allocations(marks=(allocator_mark.KEY,), users=systems["volcano"].users)
     for name in OF_VENDORS[served]:
         found |= systems[name]
