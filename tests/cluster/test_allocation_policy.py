@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from typing import Any
 
 import pytest
 import yaml
@@ -25,6 +26,7 @@ MARK = "hami-plugins.io/allocator"
 FORGED_KEYS = (
     *VOLCANO,
     "hami-plugins.io/vgpu-more-ids",
+    "hami-plugins.io/requeued-at",
     "hami.io/vgpu-devices-allocated",
     "hami.io/vgpu-devices-to-allocate",
     "hami.io/vgpu-node",
@@ -34,6 +36,22 @@ FORGED_KEYS = (
     "hami.io/vgpu-mig-allocations",
     "hami.io/Ascend910B2-devices-allocated",
     "huawei.com/Ascend910B2",
+    "hami.io/Ascend910B2-devices-to-allocate",
+    "predicate-time",
+    "hami.io/cambricon-mlu-devices-to-allocate",
+    "CAMBRICON_DSMLU_PROFILE",
+    "CAMBRICON_DSMLU_ASSIGNED",
+    "hami.io/dcu-devices-allocated",
+    "hami.io/MR-V100-devices-to-allocate",
+    "hami.io/mthreads-vgpu-devices-allocated",
+    "mthreads.com/gpu-index",
+    "hami.io/metax-sgpu-devices-to-allocate",
+    "metax-tech.com/gpu-devices-allocated",
+    "hami.io/amd-devices-allocated",
+    "hami.io/Biren-devices-to-allocate",
+    "hami.io/Vastai-devices-allocated",
+    "hami.io/xpu-devices-allocated",
+    "BAIDU_COM_DEVICE_IDX",
     "hami.io/kunlun-allocated",
     "enflame.com/gcu-assigned-id",
     "hami.io/aws-neuron-devices-allocated",
@@ -178,6 +196,43 @@ def test_subresources_that_take_no_annotations_write_none(site: Site) -> None:
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
     site.owner.request("POST", f"{path}/eviction", eviction, query={"dryRun": "All"})
     assert site.annotations("spec-only") == {}
+
+
+def debugging(name: str, **container: Any) -> Object:
+    return {"spec": {"ephemeralContainers": [{"name": name, "image": "none", **container}]}}
+
+
+@pytest.mark.parametrize("key", [IDS, "hami.io/vgpu-devices-allocated", MARK])
+def test_an_ephemeral_container_sees_no_more_than_the_slice_of_its_pod(site: Site, key: str) -> None:
+    name = f"debugged-{key.rpartition('/')[2]}"
+    site.pod(name, {key: "x"})
+    path = f"{site.pods}/{name}/ephemeralcontainers"
+    wide = (
+        {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]},
+        {"env": [{"name": "ASCEND_VISIBLE_DEVICES", "value": "0-7"}]},
+        {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]},
+        {"envFrom": [{"configMapRef": {"name": "x"}}]},
+        {"securityContext": {"privileged": True}},
+    )
+    for more in wide:
+        with pytest.raises(ApiError, match="an ephemeral container of a pod with devices") as refused_:
+            site.owner.request("PATCH", path, debugging("wide", **more), content_type=STRATEGIC)
+        assert refused_.value.status == 403
+        assert "Drop them from the container" in refused_.value.body
+    resources = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    with pytest.raises(ApiError, match="cannot be set for an Ephemeral Container"):
+        site.owner.request("PATCH", path, debugging("asks", **resources), content_type=STRATEGIC)
+    none = {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "none"}]}
+    site.owner.request("PATCH", path, debugging("narrow", **none), content_type=STRATEGIC)
+    site.plane.api.request("PATCH", path, debugging("admin", **wide[0]), content_type=STRATEGIC)
+    site.owner.request("PATCH", path, debugging("plain"), content_type=STRATEGIC)
+
+
+def test_an_ephemeral_container_of_a_pod_without_devices_is_left_alone(site: Site) -> None:
+    site.pod("debugged-plain", {"theirs": "x"})
+    more = {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
+    path = f"{site.pods}/debugged-plain/ephemeralcontainers"
+    site.owner.request("PATCH", path, debugging("debug", **more), content_type=STRATEGIC)
 
 
 def test_the_marks_of_the_webhooks_come_with_a_new_pod_and_stay(site: Site) -> None:
