@@ -37,7 +37,8 @@ ALONE: Final = "alone-scheduler"
 
 CARDS: Final = 8
 UNLIMITED: Final = {"qps": 10_000, "burst": 10_000}
-REPORT: Final = Path("build") / "kube_pace.md"
+REPORT: Final = Path("build") / "pace.md"
+"""Added to what ``tests.cluster.pace`` has written there."""
 
 
 def figures(plane: ControlPlane, *, nodes: int, pods: int, rounds: int, targets: bool) -> Iterator[Figure]:
@@ -154,7 +155,8 @@ def main() -> int:
         private.close()
     said = ", ".join(f"{key}: {value}" for key, value in machine().items()) + "\n" + printed(found)
     REPORT.parent.mkdir(exist_ok=True)
-    REPORT.write_text(f"{said}\n")
+    with REPORT.open("a", encoding="utf-8") as report:
+        report.write(f"{said}\n")
     tell(said)
     return 0 if all(each.met for each in found) else 1
 
