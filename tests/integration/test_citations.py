@@ -19,7 +19,7 @@ TABLES = "hami-core|hami-vendors|volcano|koordinator|neuron"
 SECTIONS_CITED = re.compile(rf"upstream\.md ((?:(?:{TABLES}) [0-9A][0-9A., -]*)+)")
 """Tables and sections: ``upstream.md volcano 2.5, 6.6``."""
 
-WRITTEN = {"cluster-numbers.md", "pace.md", "soak.md", "page.md", "none.md"}
+WRITTEN = {"cluster-numbers.md", "pace.md", "kube_pace.md", "soak.md", "page.md", "none.md"}
 """Reports that a run writes into ``build``, and pages that tests make up."""
 
 
