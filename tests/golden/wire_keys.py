@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from hami_plugins.engine import annotate, policies
+from hami_plugins.inputs.fleets import templates as templates_of_fleets
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors import BUILTIN
 from hami_plugins.vendors.volcano import TOUCHED_KEY
@@ -53,6 +54,7 @@ SHARED: Final[Mapping[str, Mapping[str, str]]] = {
     "pods, ours": {
         "annotation call": identity.NONCE_KEY,
         "annotation allocation": allocator_mark.KEY,
+        "annotation tried again": allocator_mark.REQUEUED_KEY,
         "annotation duration": capacity_block_end.DURATION_KEY,
         "annotation limited cards": koordinator.INJECTED,
         "annotation visible cards": koordinator.VISIBLE,
@@ -64,6 +66,7 @@ SHARED: Final[Mapping[str, Mapping[str, str]]] = {
         "annotation neuron-ls": neuron_nodes.LINKS_KEY,
         "annotation health": neuron_nodes.HEALTH_KEY,
         "label family of sets": neuron_nodes.FAMILY_LABEL,
+        "label shape": templates_of_fleets.SHAPE_LABEL,
         "annotation end of block": capacity_block_end.END_KEY,
         "annotation touched": TOUCHED_KEY,
         "annotation agents": register.AGENTS_KEY,
