@@ -10,6 +10,8 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from signal import SIGKILL
 from typing import Final
 
 import pytest
@@ -30,6 +32,7 @@ from tests.device_plugins.kubelets import Kubelets
 CARDS: Final = 8
 NAMES: Final = 3
 BURST: Final = 60
+KILLS: Final = 3
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +93,10 @@ def kubelets(pool: Pool) -> Iterator[Kubelets]:
         watching.close()
 
 
+def _has_served(running: Kubelets, count: int) -> bool:
+    return len(running.served) >= count
+
+
 def submit(pool: Pool, namespace: str, name: str, *containers: Object, init: Sequence[Object] = ()) -> None:
     body = pod(name, *containers, init=init, nodeSelector=dict(pool.selector))
     pool.plane.api.create(pods(namespace), body)
@@ -136,3 +143,17 @@ def test_each_container_of_a_pod_is_served_before_the_next_pod(nodes: Pool, name
             two = [hami_gpu(name, memory=size) for name, size in (("a", 2000), ("b", 3000))]
             submit(nodes, namespace, f"p{at}", *two, init=[hami_gpu("before", memory=1000)])
         wait_served(nodes, namespace, running, 18, 90)
+
+
+def test_no_pod_is_served_as_another_one_while_the_allocator_is_killed(
+    allocator: HamiAllocator, nodes: Pool, namespace: str
+) -> None:
+    count = 30
+    with kubelets(nodes) as running:
+        for at in range(count):
+            submit(nodes, namespace, f"p{at}", hami_gpu(memory=1000 + at))
+        for kill in range(1, KILLS + 1):
+            some = kill * count // (KILLS + 1)
+            wait_until(partial(_has_served, running, some), f"{some} pods are served", 60)
+            allocator.replica.component.restart(SIGKILL)
+        wait_served(nodes, namespace, running, count, 180)
