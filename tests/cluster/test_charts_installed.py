@@ -505,7 +505,8 @@ def test_the_server_writes_one_annotation_of_nodes_and_only_in_mode_webhook(
     assert "vgpu-touched of nodes alone" in refusal(
         server, node, {"metadata": {"annotations": {"volcano.sh/node-vgpu-register": ""}}}
     )
-    assert "no spec and no labels" in refusal(server, node, {"spec": {"unschedulable": True}})
+    assert "no spec of nodes" in refusal(server, node, {"spec": {"unschedulable": True}})
+    assert "no labels but that" in refusal(server, node, {"metadata": {"labels": {"hami.io/vgpu-node": "a"}}})
 
 
 def test_the_server_of_the_adapter_writes_makers_models_and_amounts_of_nodes_and_nothing_else(

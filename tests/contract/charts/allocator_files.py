@@ -18,7 +18,7 @@ from hami_plugins.cli.allocator_server import extension_of, ignored_by_scheduler
 from hami_plugins.cli.kit import output
 from hami_plugins.cli.kit.inputs import registry_of
 from hami_plugins.config.settings import Settings
-from hami_plugins.engine.annotate import BOOKKEEPING
+from hami_plugins.engine.annotate import BOOKKEEPING, NODE_KEY, PHASE_KEY
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import ConfigError
 from hami_plugins.model.dialect import Dialect
@@ -52,6 +52,8 @@ def vendors() -> dict[str, Any]:
     return {
         "bookkeeping": list(BOOKKEEPING),
         "requeued": allocator_mark.REQUEUED_KEY,
+        "phase": PHASE_KEY,
+        "label": NODE_KEY,
         "vendors": [_vendor(spec) for spec in served],
     }
 
