@@ -235,20 +235,9 @@ class RecordReader:
             spec = self._lists.get(key)
             if spec is None:
                 continue
-            allocated: tuple[ContainerAllocation, ...] = ()
-            try:
-                if spec.records.read is not None:
-                    found = spec.records.read(spec, pod, text)
-                    allocated = found.allocations
-                    unlocated.extend(found.unlocated)
-                else:
-                    allocated = self._listed(spec, pod, key, text)
-                    allocated = _with_named(spec, pod, allocated)
-                    allocated = self.recalled(spec, pod, allocated)
-            except WireError as error:
-                problems.append(Problem(f"pod {pod.full_name}", str(error)))
-                allocated, wholes = salvaged(spec, pod, text)
-                unlocated.extend(wholes)
+            allocated, wholes, wrong = self._held(spec, pod, key, text)
+            unlocated.extend(wholes)
+            problems.extend(Problem(f"pod {pod.full_name}", str(error)) for error in wrong)
             for at, allocation in enumerate(allocated):
                 merged[at].extend(allocation.shares)
         unlocated.extend(self._elsewhere(pod, merged, problems))
@@ -274,6 +263,24 @@ class RecordReader:
             unlocated=tuple(unlocated),
         )
         return record, tuple(problems)
+
+    def _held(
+        self, spec: VendorSpec, pod: Pod, key: str, text: str
+    ) -> tuple[tuple[ContainerAllocation, ...], tuple[Unlocated, ...], tuple[WireError, ...]]:
+        """What one list of a pod holds, what of it only the node can tell, and what is wrong with the list."""
+        try:
+            if spec.records.read is not None:
+                found = spec.records.read(spec, pod, text)
+                return found.allocations, found.unlocated, ()
+            allocated = self._listed(spec, pod, key, text)
+        except WireError as error:
+            return (*salvaged(spec, pod, text), (error,))
+        try:
+            allocated = _with_named(spec, pod, allocated)
+            allocated = self.recalled(spec, pod, allocated)
+        except WireError as error:
+            return allocated, (), (error,)
+        return allocated, (), ()
 
     def _elsewhere(
         self, pod: Pod, merged: Sequence[list[AllocatedShare]], problems: list[Problem]

@@ -24,9 +24,13 @@ def salvaged(spec: VendorSpec, pod: Pod, text: str) -> tuple[tuple[ContainerAllo
     """What an unreadable list of HAMi's holds: the records that can be read, and all of the devices of the others.
 
     The pod runs with some of these devices, so that no other pod may be given them. What the list says for more
-    containers than the pod has counts for the last one. An unreadable list of another form holds nothing.
+    containers than the pod has counts for the last one. An unreadable list of another form holds nothing, and what a
+    pod holds of a vendor with ``foreign_allocations`` is found out there.
     """
-    if spec.dialect is not Dialect.HAMI or spec.records.read is not None or not pod.containers:
+    records = spec.records
+    if spec.dialect is not Dialect.HAMI or records.read is not None or records.foreign_allocations is not None:
+        return (), ()
+    if not pod.containers:
         return (), ()
     pieces = list(pod_devices.salvaged(text))
     most = len(pod.containers)

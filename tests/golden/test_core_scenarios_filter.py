@@ -166,10 +166,13 @@ def _leftover_places_are_taken(_: Mapping[str, Any]) -> None:
     assert [share.mark.placement.start for share in decision.shares()] == [3]  # type: ignore[union-attr]
 
 
-def _an_unreadable_assignment_holds_nothing_and_is_told(_: Mapping[str, Any]) -> None:
+def _an_unreadable_assignment_holds_its_whole_card_and_is_told(_: Mapping[str, Any]) -> None:
+    """HAMi takes such a pod to hold nothing, and gives its card to the next one."""
     snapshot = read(node(), pod(allocation=f"{CARD},NVIDIA,lots,13:;"))
     (record,) = snapshot.nodes[0].pods
-    assert (record.name, card(snapshot)[1]) == ("running", DeviceUsage())
+    device, used = card(snapshot)
+    assert record.name == "running"
+    assert (used.slots, used.memory, used.cores) == (1, device.memory, 100)
     assert LISTS in snapshot.problems[0].what
 
 
@@ -223,7 +226,7 @@ _SCENARIOS: Final[Mapping[str, Callable[[Mapping[str, Any]], None]]] = {
     "scenario-filter-n25": _unreadable_weights_are_an_error,
     "scenario-filter-n26": _unknown_places_close_the_card,
     "scenario-filter-n27": _leftover_places_are_taken,
-    "scenario-filter-n28": _an_unreadable_assignment_holds_nothing_and_is_told,
+    "scenario-filter-n28": _an_unreadable_assignment_holds_its_whole_card_and_is_told,
     "scenario-filter-n29": _a_terminating_pod_counts,
     "scenario-filter-i11": _finished_init_containers_are_released,
     "scenario-filter-s35-01": _places_on_a_card_that_is_not_cut_close_it,
