@@ -1,4 +1,4 @@
-"""Replicas: pods that differ in nothing but their names and their number within a task, so that answers are shared."""
+"""Replicas: pods that differ in nothing but their names, age and number within a task, so that answers are shared."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ def intake_of(replica: Pod, known: PodInfo) -> PodInfo:
         admitted,
         name=replica.name,
         uid=replica.uid,
+        made_at=replica.made_at,
         labels=replica.labels,
         annotations={**replica.annotations, **added} if added else replica.annotations,
     )

@@ -38,13 +38,20 @@ CHANGED: Mapping[str, Any] = {
 }
 
 
-def test_names_uids_and_numbers_within_a_task_are_all_that_replicas_differ_in() -> None:
+def test_names_uids_times_and_numbers_within_a_task_are_all_that_replicas_differ_in() -> None:
     pod = a_pod(annotations={INDEX: "0", "a": "b"})
-    other = replace(pod, name="q", uid="u", annotations={INDEX: "1", "a": "b"}, labels={INDEX: "1"})  # type: ignore[arg-type]
+    other = replace(
+        pod,
+        name="q",
+        uid="u",  # type: ignore[arg-type]
+        made_at=7,
+        annotations={INDEX: "1", "a": "b"},
+        labels={INDEX: "1"},
+    )
     assert replicas.key_of(pod) == replicas.key_of(other)
 
 
-@pytest.mark.parametrize("name", [each.name for each in fields(Pod) if each.name not in {"name", "uid"}])
+@pytest.mark.parametrize("name", [each.name for each in fields(Pod) if each.name not in {"name", "uid", "made_at"}])
 def test_a_pod_that_differs_in_anything_else_is_no_replica(name: str) -> None:
     pod = a_pod()
     assert replicas.key_of(pod) != replicas.key_of(replace(pod, **{name: CHANGED[name]}))

@@ -136,6 +136,7 @@ def test_everything_that_is_read_of_a_pod_stays() -> None:
         "namespace": "n",
         "uid": "u",
         "labels": {"app": "a"},
+        "creationTimestamp": "2025-12-31T00:00:00Z",
         "deletionTimestamp": "2026-01-01T00:00:00Z",
     }
     raw = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
