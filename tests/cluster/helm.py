@@ -133,6 +133,10 @@ def collections(api: Api) -> Iterator[tuple[str, str, Object]]:
                 yield group, resource["name"], resource
 
 
+OF_NAMESPACES: Final = "kube-root-ca.crt"
+"""A controller keeps this ConfigMap in each namespace, some time after the namespace is created."""
+
+
 def everything(api: Api) -> frozenset[str]:
     """Every object of the cluster by kind, namespace and name, but for those that come and go by themselves."""
     found: set[str] = set()
@@ -142,7 +146,8 @@ def everything(api: Api) -> frozenset[str]:
         (listed,) = wait_until(partial(_listed, api, f"{group}/{name}"), f"{name} are listed")
         for each in listed:
             metadata = each["metadata"]
-            found.add(f"{group}/{name} {metadata.get('namespace', '')}/{metadata['name']}")
+            if metadata["name"] != OF_NAMESPACES:
+                found.add(f"{group}/{name} {metadata.get('namespace', '')}/{metadata['name']}")
     return frozenset(found)
 
 

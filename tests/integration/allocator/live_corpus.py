@@ -35,6 +35,8 @@ former before it asks webhooks, and creates none of the latter, so that none can
 UNCLAIMED = "asks for no devices that this server allocates"
 
 _HOUR = 3_600
+_LOOK = 0.2
+_TRIES = 10
 
 
 class LiveCorpus:
@@ -54,13 +56,24 @@ class LiveCorpus:
             pods = map(_creatable, _apart(case, "pods"))
             self._place.put(namespace, case["node"], *_apart(case, "quotas"), *pods)
         count = sum(len(case["pods"]) for case in cases)
-        wait_for(lambda: (self._nodes(), self._pods()) == (nodes, count), "the allocator knows the cases")
+        self._settled(nodes, count)
         yield
         for kind in ("pods", "resourcequotas", "nodes"):
             for each in self._place.server.objects(kind):
                 metadata = each["metadata"]
                 self._place.server.delete(kind, metadata["name"], metadata.get("namespace", ""), grace=0)
-        wait_for(lambda: (self._nodes(), self._pods()) == (set(), 0), "the allocator has forgotten the cases")
+        self._settled(set(), 0)
+
+    def _settled(self, nodes: set[str], pods: int) -> None:
+        """The allocator knows these; each look costs it as much as an answer, so that looks are few."""
+
+        def known() -> bool:
+            found = (self._pods(), self._nodes()) == (pods, nodes)
+            if not found:
+                time.sleep(_LOOK)
+            return found
+
+        wait_for(known, "the allocator knows the cases and no others", timeout=240)
 
     def answer(self, case: Case) -> Answer:
         """What the allocator says to a case that is shown, in the words of the corpus.
@@ -111,7 +124,11 @@ class LiveCorpus:
         (made,) = self._place.put(_creatable({**pod, "status": {"phase": "Pending"}}))
         metadata, before = made["metadata"], made["metadata"].get("annotations") or {}
         name, namespace = metadata["name"], metadata["namespace"]
-        reply = self._call("bind", PodName=name, PodNamespace=namespace, PodUID=metadata["uid"], Node=node)
+        asked = {"PodName": name, "PodNamespace": namespace, "PodUID": metadata["uid"], "Node": node}
+        reply = self._call("bind", **asked)
+        for _ in range(_TRIES):  # kube-scheduler tries again as well, where a busy API server has not answered in time
+            if "is not known yet" in reply["Error"]:
+                reply = self._call("bind", **asked)
         if UNCLAIMED in reply["Error"]:
             return {}
         assert not reply["Error"], reply

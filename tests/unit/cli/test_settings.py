@@ -26,7 +26,15 @@ OTHERS = {
     "mapping": ['{"a": "b"}', '{"nvidia": {"resourceCountName": "volcano.sh/vgpu-number"}}'],
     "integer": ["3"],
     "number": ["70", "9", "1"],
-    "list": ['["a"]', "[7]", '["/a"]', '[{"name": "a"}]', '[{"commonWord": "a"}]', "[]"],
+    "list": [
+        '["a"]',
+        "[7]",
+        '["/a"]',
+        '[{"name": "a"}]',
+        '[{"commonWord": "a"}]',
+        '[{"instance_type": "a", "node": {"shape": "t4x1"}}]',
+        "[]",
+    ],
 }
 """Values that differ from most defaults; what does not fit the setting is refused."""
 

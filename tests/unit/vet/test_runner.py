@@ -78,7 +78,7 @@ def test_the_namespace_of_objects_without_one_is_a_setting() -> None:
 def test_a_configured_percentage_is_read() -> None:
     text = POD % ("volcano", "volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory-percentage: 50")
     options = replace(volcano.SPEC.options, flags={volcano.PERCENTAGE: True})
-    specs = tuple(replace(spec, options=options) if spec is volcano.SPEC else spec for spec in BUILTIN)
+    specs = tuple(replace(spec, options=options) if spec.name == volcano.SPEC.name else spec for spec in BUILTIN)
     assert rules(text) == {"HP701"}
     assert rules(text, registry=Registry(specs)) == {"HP707"}
 

@@ -201,7 +201,9 @@ def said(answer: Any) -> dict[str, str]:
     """The annotations that an answer adds to a Binding; nothing where it is left alone."""
     found: dict[str, str] = {}
     for operation in getattr(answer, "operations", ()):
-        *_, last = operation["path"].split("/")
+        *above, last = operation["path"].split("/")
+        if "labels" in (*above, last):
+            continue
         if last == "annotations":
             found |= operation["value"]
         elif last == "metadata":
