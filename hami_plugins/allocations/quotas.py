@@ -8,7 +8,7 @@ count, so that a question about one pod does not go through all pods of the clus
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import reduce
+from functools import partial, reduce
 from typing import NamedTuple
 
 from hami_plugins.engine import quota
@@ -89,11 +89,11 @@ class NamespaceUsage:
 class NamespaceQuotas:
     """``lookup`` finds what a holder has now."""
 
-    __slots__ = ("_limits", "_lookup", "_quotas", "_registry", "_usage")
+    __slots__ = ("_count", "_limits", "_quotas", "_registry", "_usage")
 
     def __init__(self, registry: Registry, lookup: Lookup) -> None:
         self._registry = registry
-        self._lookup = lookup
+        self._count = partial(_counted, lookup, registry)
         self._quotas: dict[str, NamespaceQuota] = {}
         self._limits: dict[str, NamespaceQuota] = {}
         self._usage: dict[str, NamespaceUsage] = {}
@@ -146,9 +146,6 @@ class NamespaceQuotas:
             return ()
         return quota.headroom(limits, self._usage[namespace].total(but, nodes), self._registry)
 
-    def _count(self, holder: QuotaHolder) -> Amounts:
-        return quota.used((self._lookup(holder),), self._registry)
-
     def _combine(self, namespace: str) -> None:
         """All quotas of a namespace hold at once."""
         found = [each for each in self._quotas.values() if each.namespace == namespace]
@@ -156,3 +153,7 @@ class NamespaceQuotas:
             del self._limits[namespace], self._usage[namespace]
             return
         self._limits[namespace] = reduce(NamespaceQuota.together_with, found)
+
+
+def _counted(lookup: Lookup, registry: Registry, holder: QuotaHolder) -> Amounts:
+    return quota.used((lookup(holder),), registry)

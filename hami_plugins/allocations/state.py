@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from hami_plugins.allocations.answers import Assumption, AuditFinding, Statistics
@@ -51,7 +52,7 @@ class CacheState:
         self._bound: dict[PodUid, BoundPod] = {}
         self._assumed: dict[PodUid, dict[NodeName, Assumption]] = {}
         self._gone: dict[PodUid, float] = {}
-        self._quotas = NamespaceQuotas(registry, self._holding)
+        self._quotas = NamespaceQuotas(registry, partial(_holding, self._nodes))
         self._assigned: dict[PodUid, ForeignAssignment] = {}
 
     # What a watch shows
@@ -348,14 +349,6 @@ class CacheState:
         self.changes += 1
         self.freed += 1
 
-    def _holding(self, holder: QuotaHolder) -> tuple[NodeEntry | None, PodRecord]:
-        """Where a pod holds something, and what that is as its node has it."""
-        node = self._nodes[holder.node]
-        entry = node.entry()
-        if entry is None:
-            return None, node.record(holder.uid)
-        return entry, next(record for record in entry.pods if record.uid == holder.uid)
-
     def _node(self, name: NodeName) -> CacheNode:
         node = self._nodes.get(name)
         if node is None:
@@ -366,3 +359,15 @@ class CacheState:
         """Forget a node that does not exist and has no pods."""
         if self._nodes[name].idle:
             del self._nodes[name]
+
+
+def _holding(nodes: Mapping[NodeName, CacheNode], holder: QuotaHolder) -> tuple[NodeEntry | None, PodRecord]:
+    """Where a pod holds something, and what that is as its node has it.
+
+    It knows the nodes and not the cache: a server has no collector that ends a circle of references.
+    """
+    node = nodes[holder.node]
+    entry = node.entry()
+    if entry is None:
+        return None, node.record(holder.uid)
+    return entry, next(record for record in entry.pods if record.uid == holder.uid)
