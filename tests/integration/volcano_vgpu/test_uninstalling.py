@@ -88,7 +88,7 @@ def test_a_release_is_removed_with_all_that_it_wrote_and_another_one_stays(api: 
 def test_looking_removes_nothing(api: KubeClient) -> None:
     installed(api)
     before = node(api, "n1")
-    assert len(Uninstaller(api, settings(), RELEASE).left().removed) == 6
+    assert len(Uninstaller(api, settings(), RELEASE).left().removed) == 5
     assert node(api, "n1") == before
 
 

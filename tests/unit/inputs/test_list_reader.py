@@ -149,7 +149,8 @@ def test_a_broken_object_is_a_problem_and_the_others_stay(broken: object) -> Non
     for item in (a_node(), broken, a_pod()):
         reader.feed(item, "dump.json")
     snapshot = reader.finish()
-    assert snapshot.nodes[0].state.usage[0].memory == 100
+    device = snapshot.nodes[0].state.shape.devices[0]
+    assert snapshot.nodes[0].state.usage[0].memory == device.memory + 100, "its whole device is in use"
     assert [problem.place for problem in snapshot.problems] == ["dump.json"]
 
 
@@ -164,7 +165,8 @@ def test_half_a_register_is_a_problem_of_its_node_and_its_pods_are_kept() -> Non
 
 def test_an_unreadable_assignment_is_a_problem_of_its_pod() -> None:
     snapshot = read(a_node(), a_pod(allocation="n0-acme-0,Acme,lots,5:;"), a_pod("p1"))
-    assert snapshot.nodes[0].state.usage[0].memory == 100
+    device = snapshot.nodes[0].state.shape.devices[0]
+    assert snapshot.nodes[0].state.usage[0].memory == device.memory + 100, "its whole device is in use"
     assert [problem.place for problem in snapshot.problems] == ["pod team/p0"]
 
 
