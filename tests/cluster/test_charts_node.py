@@ -22,7 +22,7 @@ from tests.cluster.agents import CDI, HOOK, Numbers
 from tests.cluster.charted import Charted, busy, define_devices, import_images, resident
 from tests.cluster.helm import CHARTS, UMBRELLA, VOLCANO_VGPU, Helm, HelmError, everything, laid, objects
 from tests.cluster.kubernetes import ControlPlane
-from tests.cluster.monitored import recorded
+from tests.cluster.monitored import HAMI_ONLY, NEURON_ONLY, recorded
 from tests.cluster.node import DEVICE_PLUGINS, Node
 from tests.cluster.objects import container, pod
 from tests.cluster.pages import Page, Terminal
@@ -164,8 +164,8 @@ def test_what_is_scraped_is_what_dashboard_and_alerts_are_tried_on(
 ) -> None:
     """The recorded scrape has the names that a real one has."""
     served(charted, namespace, "scraped")
-    for port, name in ((charted.agent_port, "agent"), (charted.plain_port, "allocator")):
-        recorded(name, port, update=update_golden)
+    recorded("agent", charted.agent_port, update=update_golden)
+    recorded("allocator", charted.plain_port, update=update_golden, without=(*NEURON_ONLY, *HAMI_ONLY))
 
 
 class Lack(NamedTuple):

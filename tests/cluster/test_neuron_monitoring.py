@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.kubernetes import ControlPlane
-from tests.cluster.monitored import recorded
+from tests.cluster.monitored import HAMI_ONLY, recorded
 from tests.cluster.neuron import Machines, NeuronAllocator, Submissions
 from tests.cluster.volcano import Volcano
 from tests.cluster.waiting import wait_until
@@ -41,4 +41,4 @@ def test_what_is_scraped_is_what_dashboard_and_alerts_are_tried_on(
     assert replica.metric("hami_allocator_gang_admission_seconds_count") == 1
     assert replica.metric("hami_allocator_gang_partial_starts_total") == 0
     assert replica.metric("neuron_devices", state="held") == 28
-    recorded("allocator", replica.port, update=update_golden)
+    recorded("allocator", replica.port, update=update_golden, without=HAMI_ONLY)
