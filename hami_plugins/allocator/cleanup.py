@@ -110,7 +110,7 @@ def cleaned(  # noqa: PLR0913 - the options of the command
     for extension in extensions:
         yield from extension.cleaned(api, nodes=nodes, dry_run=dry_run)
     pods, every_node = Collection(paths.PODS, "Pod"), Collection(paths.NODES, "Node")
-    yield from removal.without_keys(api, pods, {"annotations": (allocator_mark.KEY,)}, dry_run=dry_run)
+    yield from removal.without_keys(api, pods, {"annotations": allocator_mark.KEYS}, dry_run=dry_run)
     yield from removal.without_keys(api, every_node, {"annotations": (TOUCHED_KEY,)}, dry_run=dry_run)
 
 

@@ -93,12 +93,13 @@ def test_everything_of_ours_goes_and_nothing_else(
     cluster: Site, api: KubeClient, run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     installed(api, run, capsys)
+    ours = {MARK: "extender", "hami-plugins.io/requeued-at": "2026-11-01T00:00:00.000+00:00"}
     cluster.put(
-        a_pod("held", 4, node="n1", annotations={MARK: "extender", IDS_KEY: "0,1,2,3", "other": "stays"}),
+        a_pod("held", 4, node="n1", annotations={**ours, IDS_KEY: "0,1,2,3", "other": "stays"}),
         a_pod("plain", 4),
     )
     assert api.get(COLLECTION.path)["items"]
-    said = [CONFIGURATION, LEASE, SECRET, "HyperNode neuron-cluster", f"pod default/held: {MARK}"]
+    said = [CONFIGURATION, LEASE, SECRET, "HyperNode neuron-cluster", f"pod default/held: {', '.join(ours)}"]
     assert run("allocator", "clean", "--dry-run") == (Exit.FINE, [f"would remove {what}" for what in said])
     assert all(is_there(api, path) for path in (CONFIGURATION, LEASE, SECRET))
     assert run("allocator", "clean") == (Exit.FINE, [f"removed {what}" for what in said])
