@@ -179,7 +179,7 @@ class _Room:
             self._fitting[key] = self._cluster.fitting(intake, nodes)
         if not (candidates := self._fitting[key]):
             return None
-        used = quota.used(self._taken.get(namespace, ()), self._decider.registry)
+        used = quota.used(self._taken.get(namespace, ()), self._decider.registry) if left else {}
         ask = self._decider.asking(_demand(intake, quota.less(left, used)), intake.policy)
         entries = (self._changed.get(each.name, each) for each in candidates)
         fits = ((each, fit) for each in entries if isinstance(fit := ask(each), Fit))

@@ -156,9 +156,7 @@ class NodePage:
     async def _document(self, request: Request) -> Response:
         return await self._answered(request, "application/json", self._json)
 
-    async def _answered(
-        self, request: Request, media: str, render: Callable[[_Look, ClusterReport], bytes]
-    ) -> Response:
+    async def _answered(self, request: Request, media: str, render: _Render) -> Response:
         names = tuple(request.query_params.getlist("name"))
         if len(names) > MOST_NAMES or any(len(each) > LONGEST_NAME for each in names):
             words = f"at most {MOST_NAMES} names of {LONGEST_NAME} characters; name=gpu-* stands for many nodes\n"

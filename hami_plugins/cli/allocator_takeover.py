@@ -184,31 +184,30 @@ def _namespace(raw: Json) -> str:
 
 def _of_volcano(maps: Iterable[Json]) -> Mapping[str, Json]:
     """Configurations of Volcano's scheduler; a text that cannot be read is none."""
-    found: dict[str, Json] = {}
-    for raw in maps:
-        if lenient.inside(raw, "metadata").get("name") != volcano_configuration.CONFIG_MAP:
-            continue
-        for key, text in lenient.texts(raw.get("data")).items():
-            place = f"ConfigMap {_namespace(raw)}/{volcano_configuration.CONFIG_MAP} {key}"
-            with suppress(ConfigError):
-                found[place] = texts.mapping(text, place)
-    return found
+    return _read((place, text) for name, place, text in _entries(maps) if name == volcano_configuration.CONFIG_MAP)
 
 
 def _configurations(maps: Iterable[Json]) -> Mapping[str, Json]:
     """Configurations of kube-schedulers in ConfigMaps; a text that cannot be read is none."""
-    found: dict[str, Json] = {}
+    found = _read((place, text) for _, place, text in _entries(maps) if _CONFIGURATION in text)
+    return {place: document for place, document in found.items() if document.get("kind") == _CONFIGURATION}
+
+
+def _entries(maps: Iterable[Json]) -> Iterator[tuple[str, str, str]]:
+    """The name of each ConfigMap, the place of each text in it, and the text."""
     for raw in maps:
-        metadata = lenient.inside(raw, "metadata")
+        name = lenient.inside(raw, "metadata").get("name", "")
         for key, text in lenient.texts(raw.get("data")).items():
-            if _CONFIGURATION not in text:
-                continue
-            place = f"ConfigMap {_namespace(raw)}/{metadata.get('name', '')} {key}"
-            with suppress(ConfigError):
-                document = texts.mapping(text, place)
-                if document.get("kind") == _CONFIGURATION:
-                    found[place] = document
-    return found
+            yield str(name), f"ConfigMap {_namespace(raw)}/{name} {key}", text
+
+
+def _read(found: Iterable[tuple[str, str]]) -> dict[str, Json]:
+    """The documents in texts, by their places."""
+    documents: dict[str, Json] = {}
+    for place, text in found:
+        with suppress(ConfigError):
+            documents[place] = texts.mapping(text, place)
+    return documents
 
 
 def _missing(client: KubeClient, account: str) -> list[str] | None:
