@@ -6,10 +6,10 @@ The nodes have no kubelet and no device plugin: ``HamiNodes.served`` does what t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tests import raw_objects
 from tests.cluster.api import ApiError, Object
 from tests.cluster.card_nodes import NODES, Card, Pool
 from tests.cluster.kubernetes import ControlPlane
@@ -31,7 +31,7 @@ class HamiNodes(Pool):
         names = [f"{self.name}-{len(self.cards) + at}" for at in range(count)]
         for name in names:
             listed = [Card(f"GPU-{name}-{at}") for at in range(cards)]
-            notes = {REGISTER: json.dumps([_registered(at, card) for at, card in enumerate(listed)])}
+            notes = {REGISTER: json.dumps(raw_objects.registered_cards(*(each.uuid for each in listed)))}
             amounts = {"cpu": "96", "memory": "1024Gi", "pods": "500", COUNT: str(sum(each.slots for each in listed))}
             metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, **self.selector}, "annotations": notes}
             ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
@@ -46,11 +46,6 @@ class HamiNodes(Pool):
         place = f"{pods(found['metadata']['namespace'])}/{found['metadata']['name']}"
         self.plane.api.merge_patch(place, {"metadata": {"annotations": {PHASE: "success"}}})
         self.plane.api.merge_patch(f"{NODES}/{found['spec']['nodeName']}", {"metadata": {"annotations": {LOCK: None}}})
-
-
-def _registered(at: int, card: Card) -> Mapping[str, object]:
-    sizes = {"count": card.slots, "devmem": card.memory, "devcore": 100, "numa": 0}
-    return {"id": card.uuid, "index": at, **sizes, "type": "NVIDIA A100", "mode": "hami-core", "health": card.healthy}
 
 
 class HamiPods:

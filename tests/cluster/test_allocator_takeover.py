@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from hami_plugins.kube.client import connect
-from tests.cluster.agents import GPU
 from tests.cluster.allocator import HOOKS
 from tests.cluster.api import Object
-from tests.cluster.card_nodes import NODES, Pool
+from tests.cluster.card_nodes import NODES
 from tests.cluster.hami import ALLOCATED, MARK, HamiAllocator, hami_gpu
+from tests.cluster.hami_nodes import HamiNodes
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.objects import pod
 from tests.cluster.slices import pods
@@ -26,43 +26,10 @@ from tests.cluster.waiting import wait_until
 from tests.integration.allocator.hami_pods import LOCK
 from tests.integration.allocator.hami_scheduler import HamiScheduler
 
-WHOLE = 40_960
 BIG = 30_000
 """MiB: a card has room for one such pod."""
 
 HAMI_WEBHOOK = "hami-webhook"
-
-
-class HamiNodes(Pool):
-    """Nodes that HAMi's device plugin has registered."""
-
-    def boot(self, cards: int) -> str:
-        """A node with so many cards; its name."""
-        name = f"{self.name}-{len(self.cards)}"
-        listed = [
-            {
-                "id": f"GPU-{name}-{at}",
-                "index": at,
-                "count": 10,
-                "devmem": WHOLE,
-                "devcore": 100,
-                "type": "NVIDIA A100",
-                "numa": 0,
-                "mode": "hami-core",
-                "health": True,
-            }
-            for at in range(cards)
-        ]
-        amounts = {"cpu": "96", "memory": "512Gi", "pods": "100", GPU: str(10 * cards)}
-        notes = {"hami.io/node-nvidia-register": json.dumps(listed), "hami.io/node-handshake": "Reported_1"}
-        own = {"kubernetes.io/hostname": name, **self.selector}
-        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
-        status = {"capacity": amounts, "allocatable": amounts, "conditions": [ready]}
-        metadata = {"name": name, "labels": own, "annotations": notes}
-        self.plane.api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status})
-        self.cards[name] = ()
-        self._wait_taking_pods()
-        return name
 
 
 @pytest.fixture
@@ -128,7 +95,7 @@ def waiting(name: str, nodes: HamiNodes, scheduler: str) -> Object:
 def test_the_allocator_takes_over_and_hamis_pods_stay_as_they_are(
     control_plane: ControlPlane, nodes: HamiNodes, namespace: str
 ) -> None:
-    plane, node = control_plane, nodes.boot(cards=3)
+    plane, (node,) = control_plane, nodes.boot(cards=3)
     api = connect(kubeconfig=str(plane.admin_kubeconfig), component="hami-scheduler")
     scheduler = HamiScheduler(api)
     old, late = (plane.api.create(pods(namespace), waiting(name, nodes, "hamis-own")) for name in ("old", "late"))

@@ -20,20 +20,7 @@ VENDORS = ["NVIDIA"]
 
 
 def a_node(name: str, cards: int = 2) -> dict[str, Any]:
-    devices = [
-        {
-            "id": f"GPU-{name}-{at}",
-            "index": at,
-            "count": 10,
-            "devmem": 40_960,
-            "devcore": 100,
-            "type": "NVIDIA A100",
-            "numa": 0,
-            "mode": "hami-core",
-            "health": True,
-        }
-        for at in range(cards)
-    ]
+    devices = raw_objects.registered_cards(*(f"GPU-{name}-{at}" for at in range(cards)))
     notes = {
         "hami.io/node-nvidia-register": json.dumps(devices),
         "hami.io/node-handshake": "Requesting_2026-01-01 00:00:00",

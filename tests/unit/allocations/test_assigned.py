@@ -29,18 +29,8 @@ REGISTRY = Registry([nvidia.SPEC, volcano.SPEC])
 
 def a_node(name: str) -> Raw:
     """A node with one card of 40,960 MiB."""
-    card = {
-        "id": f"GPU-{name}",
-        "index": 0,
-        "count": 10,
-        "devmem": 40_960,
-        "devcore": 100,
-        "type": "NVIDIA A100",
-        "numa": 0,
-        "mode": "hami-core",
-        "health": True,
-    }
-    metadata = {"name": name, "annotations": {"hami.io/node-nvidia-register": json.dumps([card])}}
+    cards = raw_objects.registered_cards(f"GPU-{name}")
+    metadata = {"name": name, "annotations": {"hami.io/node-nvidia-register": json.dumps(cards)}}
     return {"kind": "Node", "metadata": metadata, "status": {}}
 
 

@@ -26,8 +26,7 @@ Raw = dict[str, Any]
 
 
 def a_node(name: str, cards: int = 2) -> Raw:
-    card = {"count": 10, "devmem": 40_960, "devcore": 100, "type": "NVIDIA A100", "numa": 0, "health": True}
-    devices = [{**card, "id": f"{name}-{at}", "index": at, "mode": "hami-core"} for at in range(cards)]
+    devices = raw_objects.registered_cards(*(f"{name}-{at}" for at in range(cards)))
     notes = {"hami.io/node-nvidia-register": json.dumps(devices)}
     return {"metadata": {"name": name, "annotations": notes}, "status": {}}
 

@@ -26,20 +26,7 @@ def a_pod(text: str, containers: int = 1, key: str = ALLOCATED) -> dict[str, Any
 
 
 def a_node() -> NodeEntry:
-    cards = [
-        {
-            "id": f"GPU-{at}",
-            "index": at,
-            "count": 10,
-            "devmem": 40_960,
-            "devcore": 100,
-            "type": "NVIDIA A100",
-            "numa": 0,
-            "mode": "hami-core",
-            "health": True,
-        }
-        for at in range(2)
-    ]
+    cards = raw_objects.registered_cards("GPU-0", "GPU-1")
     metadata = {"name": "n1", "annotations": {"hami.io/node-nvidia-register": json.dumps(cards)}}
     node = objects.node_object({"kind": "Node", "metadata": metadata, "status": {}})
     return NodeBuilder(REGISTRY).entry(node, NodeFacts())
