@@ -17,9 +17,10 @@ from volcano_vgpu.agent.competing_plugins import NodeEnvironment
 from volcano_vgpu.core import register, slots
 from volcano_vgpu.core.health import APPLICATIONS, XidFilter
 from volcano_vgpu.core.model import NodeInventory, PhysicalDevice
-from volcano_vgpu.core.register import HANDSHAKE, HANDSHAKE_KEY, LOCK_KEY, REGISTER_KEY, desired
+from volcano_vgpu.core.register import HANDSHAKE, HANDSHAKE_KEY, REGISTER_KEY, desired
 from volcano_vgpu.core.settings import AgentSettings
 
+LOCK_KEY = "hamivgpu"
 HEARTBEAT = "a handshake dated far ahead: one write instead of two a minute on every node"
 SUMS = "memory and cores are sums in the node's status: no list of ids, so no limit of 4 MiB and no factor for it"
 NEVER_APPLIED = "the plugin reads the setting and does nothing with it; we apply it"

@@ -39,7 +39,6 @@ from volcano_vgpu.core.slots import key_of
 
 REGISTER_KEY: Final = SPEC.keys.register
 HANDSHAKE_KEY: Final = SPEC.keys.handshake
-LOCK_KEY: Final = SPEC.keys.lock
 AGENTS_KEY: Final = "hami-plugins.io/volcano-vgpu-agents"
 """Our own: the DaemonSet (``namespace/name``) whose agent says all this, so that it is found when no agent is there."""
 

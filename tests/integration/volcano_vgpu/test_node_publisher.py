@@ -22,9 +22,10 @@ from tests.waiting import PATIENCE, wait_for
 from volcano_vgpu.agent.node import NodePublisher, SteadyClock
 from volcano_vgpu.agent.scheduler import Leader, Needs, WriteReason
 from volcano_vgpu.core.publication import PublicationTiming
-from volcano_vgpu.core.register import HANDSHAKE, HANDSHAKE_KEY, LOCK_KEY, REGISTER_KEY
+from volcano_vgpu.core.register import HANDSHAKE, HANDSHAKE_KEY, REGISTER_KEY
 
 COUNT, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
+LOCK_KEY = "hamivgpu"
 MOMENT = timedelta(milliseconds=20)
 QUICK = PublicationTiming(settle=MOMENT, interval=5 * MOMENT, grace=5 * MOMENT)
 TWO = inventory(card(0), card(1))

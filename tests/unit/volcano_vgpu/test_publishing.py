@@ -12,8 +12,9 @@ from hami_plugins.vendors.volcano import TOUCHED_KEY
 from tests.unit.volcano_vgpu.cards import card, inventory, settings, sick, uuid
 from volcano_vgpu.core import publication
 from volcano_vgpu.core.publication import Duties, Offer, PublicationStep, PublicationTiming, Touch
-from volcano_vgpu.core.register import HANDSHAKE_KEY, LOCK_KEY, REGISTER_KEY, NodeRegistration, desired
+from volcano_vgpu.core.register import HANDSHAKE_KEY, REGISTER_KEY, NodeRegistration, desired
 
+LOCK_KEY = "hamivgpu"
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TIMING = PublicationTiming()
 COUNT = "volcano.sh/vgpu-number"

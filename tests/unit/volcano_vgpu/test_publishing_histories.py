@@ -14,8 +14,9 @@ from hami_plugins.model.units import DeviceId
 from tests.unit.volcano_vgpu.cards import card, inventory, settings
 from volcano_vgpu.core import publication, register
 from volcano_vgpu.core.publication import Duties, Offer, PublicationTiming, Touch
-from volcano_vgpu.core.register import HANDSHAKE_KEY, LOCK_KEY, REGISTER_KEY, desired
+from volcano_vgpu.core.register import HANDSHAKE_KEY, REGISTER_KEY, desired
 
+LOCK_KEY = "hamivgpu"
 COUNT = "volcano.sh/vgpu-number"
 TIMING = PublicationTiming()
 STEPS = 8
