@@ -21,12 +21,14 @@ from hami_plugins.allocator import audit as auditing
 from hami_plugins.allocator.bindings import Bindings
 from hami_plugins.allocator.handlers import KUBE_SCHEDULER, VOLCANO, HandledPath, Handlers
 from hami_plugins.allocator.kube_extender import SchedulerExtender
+from hami_plugins.allocator.late_marks import LateMarks
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.metrics import AllocatorMetrics, AllocatorSizes, NodeLockMetrics, RequeueMetrics
 from hami_plugins.allocator.node_locking import NodeLocking
 from hami_plugins.allocator.node_page import NodePage
 from hami_plugins.allocator.pod_labels import PodLabels
 from hami_plugins.allocator.pod_locks import MOST_BINDINGS, PodLocks, tell_pod
+from hami_plugins.allocator.pod_writer import PodWriter
 from hami_plugins.allocator.reader import RateLimitedRead, reading
 from hami_plugins.allocator.refusal_events import RefusalEvents
 from hami_plugins.allocator.requeuer import Requeuer
@@ -214,7 +216,8 @@ class AllocatorServer(Replica):
             read=self._read,
             locking=locking,
             waiting=self._waiting,
-            labels=PodLabels(self._hasty, self._product.marker[0]) if self._product.takes_over else None,
+            marks=self._marks,
+            labels=self._labels() if self._product.takes_over else None,
             filling=self._filling,
             on_node=None if self._page is None else self._page.node_changed,
             on_filled=lambda: self._heal(term),
@@ -254,7 +257,9 @@ class AllocatorServer(Replica):
 
     def _extender(self, term: LeaderSession) -> Extender:
         settings = self._settings
-        return Extender(term.books, read=self._rationed, weight=settings.weight, metrics=self._metrics)
+        return Extender(
+            term.books, read=self._rationed, marks=term.marks, weight=settings.weight, metrics=self._metrics
+        )
 
     def _scheduler(self, term: LeaderSession, locks: PodLocks | None) -> SchedulerExtender:
         return SchedulerExtender(
@@ -279,6 +284,12 @@ class AllocatorServer(Replica):
             return create(path, body)
 
         return bound
+
+    def _marks(self, books: LockedAllocationCache) -> LateMarks:
+        return LateMarks(books, PodWriter(self._hasty, "marks"))
+
+    def _labels(self) -> PodLabels:
+        return PodLabels(PodWriter(self._hasty, "labels"), self._product.marker[0])
 
     def _waiting(self, books: LockedAllocationCache) -> WaitingPods:
         name = self._settings.service.name

@@ -16,6 +16,7 @@ import structlog
 from hami_plugins.allocations.answers import Assumption, AuditFinding
 from hami_plugins.allocations.product import Product
 from hami_plugins.allocator.audit import Auditor
+from hami_plugins.allocator.late_marks import LateMarks
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.metrics import AllocatorMetrics
 from hami_plugins.allocator.node_locking import NodeLocking
@@ -61,7 +62,8 @@ class LeaderSession:
     change of a node. ``read`` is asked for
     pods of which nothing was heard after their Bindings. ``locking`` follows nodes and pods as well.
 
-    ``waiting`` makes what is done for pods that wait, ``labels`` follows pods that are bound.
+    ``waiting`` makes what is done for pods that wait, ``labels`` follows pods that are bound, ``marks``
+    makes what follows those that lack the mark.
 
     ResourceQuotas are followed where HAMi's devices are allocated: HAMi holds pods to them.
     """
@@ -76,6 +78,7 @@ class LeaderSession:
         read: ReadPod,
         locking: NodeLocking | None = None,
         waiting: Callable[[LockedAllocationCache], WaitingPods] | None = None,
+        marks: Callable[[LockedAllocationCache], LateMarks] | None = None,
         labels: PodLabels | None = None,
         filling: Filling = nullcontext,
         on_node: Callable[[ObjectChange], object] | None = None,
@@ -93,6 +96,7 @@ class LeaderSession:
         self._on_filled = on_filled
         self._locking = locking
         self._labels = labels
+        self.marks = None if marks is None else marks(self.books)
         self.waiting = None if waiting is None else waiting(self.books)
         self._stop = threading.Event()
         nodes, pods = Selection(paths.NODES, "Node"), Selection(paths.PODS, "Pod")
@@ -160,6 +164,8 @@ class LeaderSession:
             self._locking.pod_changed(change)
         if self._labels is not None:
             self._labels.pod_changed(change)
+        if self.marks is not None:
+            self.marks.pod_changed(change)
         self._look()
 
     def _quota_changed(self, change: ObjectChange) -> None:
@@ -178,7 +184,7 @@ class LeaderSession:
     def stop(self, timeout: float = 10.0) -> None:
         """Ends; the threads may live on for a moment after ``timeout`` seconds. May be called twice."""
         self._stop.set()
-        for worker in (self._locking, self.waiting, self._labels):
+        for worker in (self._locking, self.waiting, self._labels, self.marks):
             if worker is not None:
                 worker.stop(timeout)
         if self._thread.is_alive():
@@ -197,7 +203,7 @@ class LeaderSession:
         with self._filling():
             if not self._filled():
                 return
-        for worker in (self._locking, self.waiting, self._labels):
+        for worker in (self._locking, self.waiting, self._labels, self.marks):
             if worker is not None:
                 worker.start()
         self._spared("changes_not_reported", lambda: self._tell(began))

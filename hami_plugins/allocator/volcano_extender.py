@@ -16,6 +16,7 @@ import structlog
 
 from hami_plugins.allocations.answers import Declined
 from hami_plugins.allocations.questions import intake_of
+from hami_plugins.allocator.late_marks import LateMarks
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.memory import LogOnce, LruCache
 from hami_plugins.allocator.metrics import AllocatorMetrics
@@ -41,14 +42,21 @@ _log = structlog.get_logger(__name__)
 class Extender:
     """``weight`` is what the score of a card counts beside those of other plugins; 0 leaves the nodes to them.
 
-    ``read`` is asked for a pod that the watch has not shown yet.
+    ``read`` is asked for a pod that the watch has not shown yet. With ``marks``, pods without the mark wait for it.
     """
 
     def __init__(
-        self, books: LockedAllocationCache, *, read: ReadPod, weight: float, metrics: AllocatorMetrics
+        self,
+        books: LockedAllocationCache,
+        *,
+        read: ReadPod,
+        weight: float,
+        metrics: AllocatorMetrics,
+        marks: LateMarks | None = None,
     ) -> None:
         self._books = books
         self._read = read
+        self._marks = marks
         self._weight = weight
         self._metrics = metrics
         self._heard = LogOnce()
@@ -62,9 +70,12 @@ class Extender:
         except WireError as error:
             self._metrics.answered("predicate", "unreadable")
             return volcano_extender.predicate_reply(str(error), code=volcano_extender.ERROR)
-        reason = blocking_reason or self._books.answer(call.node, intake)
+        reason = blocking_reason or self._unmarked(intake) or self._books.answer(call.node, intake)
         self._metrics.answered("predicate", "refused" if reason else "fits")
         return volcano_extender.predicate_reply(reason)
+
+    def _unmarked(self, intake: PodInfo) -> str:
+        return "" if self._marks is None else self._marks.blocking_reason(intake)
 
     def prioritize(self, body: bytes) -> bytes:
         """How well a pod would fit on each of some nodes."""

@@ -25,7 +25,7 @@ from hami_plugins.wire.fields import Json
 from neuron_topology.server.extension import NeuronExtension
 from tests import raw_objects
 from tests.integration.web.certificates import a_certificate
-from tests.unit.allocator.products import settings, vendors_of
+from tests.unit.allocator.products import MARK, settings, vendors_of
 from tests.unit.volcano_vgpu.allocation.cluster import task
 from tests.waiting import PATIENCE, wait_for
 
@@ -53,6 +53,12 @@ def a_pod(name: str, *, memory: int = 10_000, node: str = "", ids: str = "") -> 
     asks = raw_objects.container(limits={NUMBER: "1", MEMORY: str(memory)}, image="i")
     metadata = {"namespace": "default", "annotations": {IDS: ids, NODE: node} if ids else {}}
     return raw_objects.pod(name, asks, metadata=metadata, scheduler="volcano", node=node)
+
+
+def marked(pod: dict[str, Any]) -> dict[str, Any]:
+    """The pod as the webhook on new pods leaves it."""
+    pod["metadata"].setdefault("annotations", {})[MARK] = "extender"
+    return pod
 
 
 class Client:

@@ -20,7 +20,7 @@ from hami_plugins.cli.kit import trust
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import connect_to
 from hami_plugins.sandbox.apiserver.faults import Delay, Fault, Refuse
-from tests.integration.volcano_vgpu.allocation.servers import IDS, MEMORY, NODE, Client, Site, a_node, a_pod
+from tests.integration.volcano_vgpu.allocation.servers import IDS, MEMORY, NODE, Client, Site, a_node, a_pod, marked
 from tests.integration.web.certificates import a_certificate
 from tests.schema import published
 from tests.unit.allocator.products import settings, target, webhooks
@@ -38,7 +38,7 @@ def patched(response: dict[str, Any]) -> dict[str, str]:
 
 def test_from_predicate_to_binding_one_cache_has_the_word(cluster: Site) -> None:
     client = cluster.start()
-    (pod,) = cluster.put(a_pod("p", memory=30_000))
+    (pod,) = cluster.put(marked(a_pod("p", memory=30_000)))
     assert client.predicate(pod, "n1") == ""
     assert client.call("prioritize", task={**_task(pod)}, nodes=[{"Name": "n1"}, {"Name": "n9"}])[
         "nodeScore"
@@ -118,7 +118,7 @@ def test_whoever_makes_up_pods_holds_no_cards(cluster: Site) -> None:
 
 def test_a_large_call_is_answered_in_volcanos_form_alone(cluster: Site) -> None:
     client = cluster.start()
-    (pod,) = cluster.put(a_pod("p"))
+    (pod,) = cluster.put(marked(a_pod("p")))
     pods = {"Tasks": {"x": "y" * 3_000_000}}
     nodes = [{"Name": name, "Node": {"metadata": {"name": name}}, **pods} for name in ("n1", "n2")]
     assert client.call("prioritize", task=_task(pod), nodes=nodes)["nodeScore"].keys() == {"n1", "n2"}
@@ -141,7 +141,7 @@ def test_the_pods_of_a_restarted_server_hold_what_they_had(cluster: Site) -> Non
     cluster.end(first)
 
     second = cluster.start("two")
-    (late,) = cluster.put(a_pod("late", memory=10_000))
+    (late,) = cluster.put(marked(a_pod("late", memory=10_000)))
     assert "largest free 960 MiB" in second.predicate(late, "n1")
     assert second.predicate(late, "n2") == ""
 
@@ -237,7 +237,7 @@ def test_a_replica_that_lost_its_lease_keeps_nothing_of_its_cache(cluster: Site)
     gc.disable()
     try:
         client = cluster.start()
-        (pod,) = cluster.put(a_pod("p"))
+        (pod,) = cluster.put(marked(a_pod("p")))
         assert client.predicate(pod, "n1") == ""
         assert client.bind(pod, "n1")[1]["allowed"]
         (kept,) = (
@@ -256,7 +256,7 @@ def test_a_replica_that_lost_its_lease_keeps_nothing_of_its_cache(cluster: Site)
 
 def test_while_the_api_server_hiccups_what_is_known_is_answered(cluster: Site) -> None:
     client = cluster.start()
-    (pod,) = cluster.put(a_pod("p"))
+    (pod,) = cluster.put(marked(a_pod("p")))
     wait_for(lambda: cluster.value(client, "pods") == 1, "the watch shows it")
     cluster.server.cut_watches(abruptly=True)
     assert patched(client.bind(pod, "n1")[1])[NODE] == "n1"

@@ -1,0 +1,106 @@
+"""Small changes of pods that nobody waits for: one at a time, with pauses that spare the API server."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import structlog
+
+from hami_plugins.errors import KubeError
+from hami_plugins.kube import paths
+from hami_plugins.kube.port import Writing
+
+SPARED: Final = 0.02
+"""Seconds between two writes."""
+
+PAUSE: Final = 1.0
+"""Seconds after a write that failed and may succeed later."""
+
+TRIES: Final = 3
+"""Writes of one pod until it is left alone: somebody undoes them."""
+
+_log = structlog.get_logger(__name__)
+
+
+class _Due(NamedTuple):
+    namespace: str
+    name: str
+    metadata: Mapping[str, object]
+
+
+class PodWriter:
+    """Patches the metadata of pods from a thread of its own, from ``start`` to ``stop``."""
+
+    def __init__(self, api: Writing, name: str) -> None:
+        self._api = api
+        self._name = name
+        self._due: OrderedDict[str, _Due] = OrderedDict()
+        self._tries: dict[str, int] = {}
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name=f"allocator-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Begins to write."""
+        self._thread.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Ends. May be called twice, and before ``start``."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        if self._thread.is_alive():
+            self._thread.join(timeout)
+
+    def put(self, uid: str, namespace: str, name: str, metadata: Mapping[str, object]) -> None:
+        """The pod needs these labels or annotations. Returns at once; what is due already is not due twice."""
+        with self._changed:
+            if self._tries.get(uid, 0) < TRIES:
+                self._due[uid] = _Due(namespace, name, metadata)
+                self._changed.notify()
+
+    def drop(self, uid: str) -> None:
+        """The pod needs nothing, or is gone."""
+        with self._changed:
+            self._due.pop(uid, None)
+            self._tries.pop(uid, None)
+
+    def gave_up(self, uid: str) -> bool:
+        """Whether the pod is left as it is: the API server refuses its write, or somebody undoes it."""
+        with self._changed:
+            return self._tries.get(uid, 0) >= TRIES
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._due and not self._stopping:
+                    self._changed.wait()
+                if self._stopping:
+                    return
+                uid, pod = self._due.popitem(last=False)
+                self._tries[uid] = self._tries.get(uid, 0) + 1
+            pause = self._write(uid, pod)
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopping, pause)
+
+    def _write(self, uid: str, pod: _Due) -> float:
+        """Seconds to wait after it."""
+        body = {"metadata": {"uid": uid, **pod.metadata}}  # another pod of that name keeps its own
+        try:
+            self._api.merge_patch(paths.pod(pod.namespace, pod.name), body)
+        except KubeError as error:
+            _log.warning("pod_not_written", what=self._name, pod=f"{pod.namespace}/{pod.name}", error=str(error))
+            return self._failed(uid, pod, error)
+        return SPARED
+
+    def _failed(self, uid: str, pod: _Due, error: KubeError) -> float:
+        with self._changed:
+            if not error.may_retry:
+                self._tries[uid] = TRIES
+                return SPARED
+            if self._tries.pop(uid, None) is not None:  # otherwise nobody needs the write any more
+                self._due.setdefault(uid, pod)
+            return PAUSE
