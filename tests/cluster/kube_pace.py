@@ -42,7 +42,7 @@ REPORT: Final = Path("build") / "pace.md"
 
 
 def figures(plane: ControlPlane, *, nodes: int, pods: int, rounds: int, targets: bool) -> Iterator[Figure]:
-    """The three forms in turn, round after round."""
+    """The three forms in turn, round after round, each round beginning with another one."""
     plane.create_namespace(SPACE)
     made = add_nodes(plane, nodes)
     rates: dict[str, list[float]] = {"plain, alone": [], "plain, with the extender": [], "vGPU": []}
@@ -56,7 +56,9 @@ def figures(plane: ControlPlane, *, nodes: int, pods: int, rounds: int, targets:
         }
         allocator.scheduler.stop()
         for turn in range(rounds):
-            for name, (scheduler, make) in forms.items():
+            order = [*forms][turn % len(forms) :] + [*forms][: turn % len(forms)]
+            for name in order:
+                scheduler, make = forms[name]
                 rates[name].append(rate(plane, scheduler, make, pods))
                 tell(f"{nodes:,} nodes, round {turn + 1}, {name}: {rates[name][-1]:.1f} pods/s")
         if alone.running:
