@@ -1,6 +1,6 @@
 """The agent in HAMi's dialect on the real kubelet, with our allocator before the real kube-scheduler.
 
-The agent changes its dialect under pods that run, and leaves nothing behind.
+The agent changes its dialect under pods that run.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import pytest
 
-from tests.cluster.agents import CDI, CORES, GPU, HOOK, MEMORY, NUMBER, NodeAgent, card, uuid
+from tests.cluster.agents import CORES, MEMORY, NodeAgent, card, uuid
 from tests.cluster.api import Object
-from tests.cluster.hami import ALLOCATED, MARK, SCHEDULER, HamiAllocator, allocated_to, hami_gpu
+from tests.cluster.hami import MARK, SCHEDULER, HamiAllocator, allocated_to, hami_gpu
 from tests.cluster.kubernetes import NODE, ControlPlane
-from tests.cluster.node import DEVICE_PLUGINS, Node
+from tests.cluster.node import Node
 from tests.cluster.objects import binding, pod
 from tests.cluster.slices import IDS, gpu, plain, pods, said, volcano_pod, wait_refused, wanted
 from tests.cluster.waiting import wait_until
@@ -208,43 +208,3 @@ def test_the_dialect_changes_in_both_directions_under_pods_that_run(
     found = control_plane.wait_for_pod(namespace, "fits", "Running")
     assert allocated_to(found)["main"][0][0] == other
     assert not amiss(control_plane, found)
-
-
-def traces(agent: NodeAgent) -> list[str]:
-    """All that agent and allocator can leave on the node."""
-    node = agent.object()
-    words = ("vgpu", "nvidia", "hami-plugins")
-    found = [key for key in node["metadata"]["annotations"] if any(word in key for word in words)]
-    found += [key for key in (MEMORY, CORES) if key in node["status"]["capacity"]]
-    found += [key for key in (NUMBER, GPU) if node["status"].get("allocatable", {}).get(key, "0") != "0"]
-    for folder, word in ((CDI, ""), (f"{HOOK}/vgpu/containers", ""), (DEVICE_PLUGINS, "vgpu")):
-        place = agent.path(folder)
-        found += [str(path) for path in place.iterdir() if word in path.name] if place.is_dir() else []
-    return found
-
-
-def cleaned(allocator: HamiAllocator) -> bool:
-    """Whether the allocator's objects could be removed; not while its lease lasts."""
-    try:
-        allocator.told("clean", "--kubeconfig", str(allocator.plane.admin_kubeconfig))
-    except subprocess.CalledProcessError:
-        return False
-    return True
-
-
-def test_uninstalling_leaves_nothing(
-    hami_agent: NodeAgent, allocator: HamiAllocator, control_plane: ControlPlane, namespace: str
-) -> None:
-    control_plane.api.create(pods(namespace), pod("guest", hami_gpu()))
-    guest = control_plane.wait_for_pod(namespace, "guest", "Running")
-    assert ALLOCATED in guest["metadata"]["annotations"]
-    allocator.stop()
-    wait_until(lambda: cleaned(allocator), "the allocator's objects are removed")
-    hami_agent.stop()
-    control_plane.clear_namespace(namespace)
-    wait_until(lambda: not hami_agent.offered(), "the kubelet has seen that its plugin is gone")
-    done = hami_agent.clean()
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert not traces(hami_agent)
-    leases = control_plane.api.items("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases")
-    assert not [each for each in leases if "allocator" in each["metadata"]["name"]]
