@@ -692,15 +692,18 @@ def test_the_notes_of_the_umbrella_say_what_each_product_says(programs: Mapping[
 
 
 READS = {("nodes", "get"), ("nodes", "list"), ("nodes", "watch"), ("podgroups", "get"), ("podgroups", "list")}
-WAITING = {("pods", "patch"), ("events", "create"), ("events", "patch")}
+MARKS = {("pods", "patch")}
+"""The mark of pods that were created while it was away."""
+
+WAITING = {*MARKS, ("events", "create"), ("events", "patch")}
 """What it does for pods of kube-scheduler that wait."""
 
 
 @pytest.mark.parametrize(
     ("values", "more"),
     [
-        ({}, set()),
-        ({"mode": "webhook"}, {("nodes", "patch")}),
+        ({}, MARKS),
+        ({"mode": "webhook"}, {("nodes", "patch"), *MARKS}),
         ({"vendors": ["AWSNeuron"]}, {("pods/binding", "create"), *WAITING}),
         ({"vendors": ["AWSNeuron"], "settings": {"scheduler": {"binds": False}}}, WAITING),
         (

@@ -128,8 +128,9 @@ def rules(allocations: Allocations, *, remedy: str) -> dict[str, Any]:
 
     The conditions decide, so a request that leaves the keys as they were costs one condition.
     """
-    created, later = listed(allocations.keys), listed(allocations.marks)
-    asked = f"({created} + (request.operation == 'UPDATE' ? {later} : []))"
+    asked = listed(allocations.keys)
+    if allocations.marks:
+        asked = f"({asked} + (request.operation == 'UPDATE' ? {listed(allocations.marks)} : []))"
     return {
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": [_PODS, _STATUS, _DEBUG, BINDINGS]},
