@@ -175,17 +175,20 @@ class Election:
                 self._failed(error, str(error))
                 self._log.exception("election_failed")
                 self._tell()
-            self._stop.wait(self._pause())
+            self._stop.wait(self.pause())
             if not self.active:
                 self._tell()
         self.resign()
 
-    def _pause(self) -> float:
-        """Seconds to the next step, never past the moment at which this candidate stops being active."""
-        usual = self._timing.retry
-        if not self.active:
-            return self._luck.uniform(usual, usual * _JITTER)
-        return max(0.0, min(usual, self._until - self._clock()))
+    def pause(self) -> float:
+        """Seconds to the next step: never past the moment at which this candidate stops being active, or may begin."""
+        usual, now = self._timing.retry, self._clock()
+        if self.active:
+            return max(0.0, min(usual, self._until - now))
+        usual = self._luck.uniform(usual, usual * _JITTER)
+        _, since, duration = self._seen or (None, now, usual)
+        left = since + duration - now
+        return min(usual, left) if left > 0 else usual
 
     def _look(self) -> None:
         try:

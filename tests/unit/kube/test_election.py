@@ -227,6 +227,21 @@ def test_a_lease_that_cannot_be_read_is_waited_for_like_one_of_ours() -> None:
     assert other.active
 
 
+def test_who_waits_looks_again_at_the_moment_at_which_it_may_begin() -> None:
+    world = World()
+    holder, other = world.candidate("a"), world.candidate("b")
+    holder.step()
+    world.passes(1)
+    other.step()
+    assert TIMING.retry <= other.pause() <= 1.2 * TIMING.retry
+    world.passes(14.5)
+    other.step()
+    assert other.pause() == pytest.approx(0.5)
+    world.passes(other.pause())
+    other.step()
+    assert other.active
+
+
 def test_a_lease_that_is_handed_back_is_taken_at_once() -> None:
     world = World()
     one, other = world.candidate("one"), world.candidate("other")
