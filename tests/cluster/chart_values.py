@@ -295,6 +295,11 @@ REFUSED_BY_THE_ALLOCATOR: Final[tuple[tuple[Values, str], ...]] = (
 """The same of ``allocator``."""
 
 REFUSED_BY_THE_UMBRELLA: Final[tuple[tuple[Values, str], ...]] = (
+    (
+        {"volcano-vgpu": {"deviceConfig": {"nvidia": {"resourceMemoryName": "mine/memory"}}}},
+        "volcano-vgpu.deviceConfig.nvidia.resourceMemoryName is mine/memory and "
+        "allocator.settings.volcano.deviceConfig.nvidia.resourceMemoryName is unset",
+    ),
     ({"volcano_vgpu": {}}, "additional properties 'volcano_vgpu' not allowed"),
     (
         {"devicePlugin": {"deviceSplitCount": 5}},

@@ -379,6 +379,12 @@ def test_what_is_wrong_is_refused_by_the_umbrella_too(helm: Helm, values: Values
     assert sentence in str(caught.value)
 
 
+def test_agent_and_allocator_may_share_other_names(one_helm: Helm) -> None:
+    names = {"nvidia": {"resourceMemoryName": "mine/memory"}}
+    server = {"settings": {"volcano": {"deviceConfig": names}}}
+    assert objects(one_helm.template(UMBRELLA, {"volcano-vgpu": {"deviceConfig": names}, "allocator": server}))
+
+
 def test_a_folder_that_another_chart_shares_may_stay_where_ours_is_said(one_helm: Helm) -> None:
     shared = {"global": {"gpuHookPath": "/usr/local"}, "agent": {"settings": {"hookPath": "/usr/local/vgpu"}}}
     assert objects(one_helm.template(VOLCANO_VGPU, shared))

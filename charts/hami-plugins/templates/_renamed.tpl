@@ -91,4 +91,21 @@ mockDevicePlugin: for tries without cards write them into a file, and name it in
 {{- fail (printf "\n%s: there is no such value here; %s" $at $where) -}}
 {{- end -}}
 {{- end -}}
+{{- include "hami-plugins.sameNames" . -}}
+{{- end -}}
+
+{{/* Agent and server read the names of Volcano's resources from values of their own. Where they differ, nodes offer what no pod gets. */}}
+{{- define "hami-plugins.sameNames" -}}
+{{- $agent := index .Values "volcano-vgpu" -}}{{- $server := .Values.allocator -}}
+{{- $both := and $agent.enabled $server.enabled (has "Volcano-vGPU" ($server.vendors | default list)) -}}
+{{- if and $both (ne ((($agent.agent).settings).dialect | default "volcano") "hami") -}}
+{{- $ours := (($agent.deviceConfig).nvidia | default dict) -}}
+{{- $theirs := (((($server.settings).volcano).deviceConfig).nvidia | default dict) -}}
+{{- range list "resourceCountName" "resourceMemoryName" "resourceMemoryPercentageName" "resourceCoreName" -}}
+{{- $left := get $ours . | default "unset" -}}{{- $right := get $theirs . | default "unset" -}}
+{{- if ne $left $right -}}
+{{- fail (printf "\nvolcano-vgpu.deviceConfig.nvidia.%s is %s and allocator.settings.volcano.deviceConfig.nvidia.%s is %s: agent and allocator need the same name; set both" . $left . $right) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
