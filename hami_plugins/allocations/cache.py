@@ -8,7 +8,7 @@ One process owns a cache, and one thread at a time uses it. Times are any clock 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -16,7 +16,7 @@ from hami_plugins.allocations.answers import AllocationSource, Assumption, Decli
 from hami_plugins.allocations.state import CacheState
 from hami_plugins.engine.annotate import annotations_with
 from hami_plugins.engine.apply import record_with
-from hami_plugins.engine.decide import Decider, DecisionRequest, PodDemand, allocated
+from hami_plugins.engine.decide import Decider, DecisionRequest, DeviceAsker, PodDemand, allocated
 from hami_plugins.engine.holdings import flaws_of
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.engine.registry import Registry
@@ -58,7 +58,7 @@ class AllocationCache(CacheState):
             return UNKNOWN_NODE
         return self.decider.answer(entry, _devices_only(self.within_quota(intake)), intake.policy)
 
-    def asking(self, intake: PodInfo) -> Callable[[NodeEntry], Fit | Refusal]:
+    def asking(self, intake: PodInfo) -> DeviceAsker:
         """What the devices of nodes say to the pod, for one call about many; ``intake`` says what its quota leaves."""
         return self.decider.asking(_devices_only(intake), intake.policy)
 

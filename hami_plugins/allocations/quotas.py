@@ -17,10 +17,7 @@ from hami_plugins.model.cluster import NamespaceQuota
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.units import NodeName, PodUid, VendorName
-from hami_plugins.model.vendor import Headroom
-
-Left = tuple[tuple[VendorName, Headroom], ...]
-"""What a namespace may still take, as ``PodDemand.headroom`` has it."""
+from hami_plugins.model.vendor import Left
 
 
 class QuotaHolder(NamedTuple):

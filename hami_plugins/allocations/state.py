@@ -19,7 +19,7 @@ from hami_plugins.allocations.assigned import ForeignAssignment
 from hami_plugins.allocations.findings import AuditSnapshot, BoundPod, all_particular, wanting
 from hami_plugins.allocations.known_answers import ChangeLog
 from hami_plugins.allocations.nodes import CacheNode
-from hami_plugins.allocations.quotas import Left, NamespaceQuotas, QuotaHolder
+from hami_plugins.allocations.quotas import NamespaceQuotas, QuotaHolder
 from hami_plugins.allocations.requests import Compared, compared, cut, excess
 from hami_plugins.engine.inventory import NodeBuilder, RecordReader
 from hami_plugins.engine.registry import Registry
@@ -29,6 +29,7 @@ from hami_plugins.model.nodes import NodeEntry, NodeFacts, Problem
 from hami_plugins.model.pods import FINISHED, ContainerAllocation, Pod, PodRecord
 from hami_plugins.model.requests import DeviceDemand
 from hami_plugins.model.units import NodeName, PodUid
+from hami_plugins.model.vendor import Left
 
 NOBODY: Final = PodUid("")
 

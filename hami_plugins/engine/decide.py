@@ -1,20 +1,22 @@
 """The one decision function, and the cache of verdicts that makes it fast without ever being wrong.
 
-A verdict depends on nothing but its key (state, demand, policy, quota headroom, wanted positions), so entries are never
-invalidated; they only leave when the cache is full. Beside the verdicts, a *column* remembers for one demand what each
-node of the last snapshot answered, so that a decision after a change looks only at the nodes that changed.
+A verdict depends on nothing but its key (state, demand, policy, wanted positions) and the headroom of the pod's quota,
+so that it is kept with the headrooms for which it holds. Entries are never invalidated; they only leave when the cache
+is full. Beside the verdicts, a *column* remembers for one demand what each node of the last snapshot answered, so that
+a decision after a change looks only at the nodes that changed.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from operator import is_not
 from typing import Final, NamedTuple
 
 from hami_plugins.engine.eligibility import objection
+from hami_plugins.engine.headroom import ANY_HEADROOM, HeadroomComparison, HeadroomRange
 from hami_plugins.engine.place import Given, Mask, Placer
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
@@ -26,7 +28,7 @@ from hami_plugins.model.pods import ANYWHERE, ContainerAllocation, NodeConstrain
 from hami_plugins.model.policy import NodePolicy, Policy
 from hami_plugins.model.requests import DeviceDemand, DeviceSelector
 from hami_plugins.model.units import DeviceId, NodeName, VendorName
-from hami_plugins.model.vendor import Headroom, VendorSpec
+from hami_plugins.model.vendor import Left, VendorSpec
 from hami_plugins.model.verdicts import Fit, NoFit, Verdict
 from hami_plugins.wire import scalars
 from hami_plugins.wire.koordinator import WHOLE_CARDS
@@ -40,7 +42,7 @@ class PodDemand:
 
     devices: DeviceDemand
     constraints: NodeConstraints = ANYWHERE
-    headroom: tuple[tuple[VendorName, Headroom], ...] = ()
+    headroom: Left = ()
 
 
 @dataclass(slots=True)
@@ -77,7 +79,7 @@ class Decider:
         )
         self._limit = verdicts
         self._most_columns = columns
-        self._columns: OrderedDict[tuple[PodDemand, Policy], _Column] = OrderedDict()
+        self._columns: OrderedDict[_ColumnKey, _Column] = OrderedDict()
         self._latest: _Column | None = None
         self._asked: tuple[PodDemand, Policy] | None = None
 
@@ -86,47 +88,47 @@ class Decider:
 
         Among the nodes that fit, the best score by the pod's node policy wins; equals go to the first by name.
         """
-        return self._column(demand, policy).decide(snapshot)
+        return self._column(demand, policy).decide(snapshot, demand.headroom)
 
     def place(self, state: NodeState, demand: PodDemand, policy: Policy) -> Verdict:
         """The verdict of one node in one state, without looking at names or plain resources."""
-        return self._column(demand, policy).verdict(state, None)
+        return self._column(demand, policy).judged(state, None, demand.headroom)[0]
 
     def answers(
         self, snapshot: ClusterSnapshot, demand: PodDemand, policy: Policy
     ) -> Sequence[tuple[NodeEntry, Fit | Refusal]]:
         """What every node says to the pod, in node order: what ``decide`` chose from."""
-        return self._column(demand, policy).answers(snapshot)
+        return self._column(demand, policy).answers(snapshot, demand.headroom)
 
     def answer(self, entry: NodeEntry, demand: PodDemand, policy: Policy) -> Fit | Refusal:
         """What one node says to the pod: what ``answers`` would say of it."""
-        return self._column(demand, policy).answer(entry)
+        return self._column(demand, policy).answer(entry, demand.headroom)[0]
 
-    def asking(self, demand: PodDemand, policy: Policy) -> Callable[[NodeEntry], Fit | Refusal]:
+    def asking(self, demand: PodDemand, policy: Policy) -> DeviceAsker:
         """What the devices of one node say to the pod, for one call about many nodes; its constraints do not count."""
-        return self._column(demand, policy).of_devices
+        return DeviceAsker(self._column(demand, policy), demand.headroom)
 
     def accepts(
         self, entry: NodeEntry, demand: PodDemand, policy: Policy, allocations: Sequence[ContainerAllocation]
     ) -> bool:
         """Whether a node's devices can be had just as they were allocated: by every rule that ``place`` knows."""
-        return self._column(demand, policy).accepts(entry, allocations)
+        return self._column(demand, policy).accepts(entry, demand.headroom, allocations)
 
     def _column(self, demand: PodDemand, policy: Policy) -> _Column:
         latest, asked = self._latest, self._asked
         if latest is not None and asked is not None and asked[0] is demand and asked[1] is policy:
             return latest  # it is the newest already, and asking for the hash of a demand costs more than all of this
-        key = (demand, policy)
+        key = _ColumnKey(demand.devices, demand.constraints, policy, limited=bool(demand.headroom))
         column = self._columns.get(key)
         if column is None:
-            column = _Column(demand, policy, self)
+            column = _Column(demand.devices, demand.constraints, policy, self)
             self._columns[key] = column
             while len(self._columns) > self._most_columns:
                 self._drop_oldest()
         else:
             self._columns.move_to_end(key)
         self.statistics.columns = len(self._columns)
-        self._latest, self._asked = column, key
+        self._latest, self._asked = column, (demand, policy)
         return column
 
     def make_room(self, asking: _Column) -> None:
@@ -153,65 +155,104 @@ class _Named(NamedTuple):
     allocations: tuple[ContainerAllocation, ...]
 
 
-Key = tuple[NodeState, tuple[tuple[VendorName, frozenset[int]], ...]]
+class _ColumnKey(NamedTuple):
+    """What verdicts have in common. Those of namespaces without a quota were compared with nothing."""
+
+    devices: DeviceDemand
+    constraints: NodeConstraints
+    policy: Policy
+    limited: bool
+
+
+_Key = NodeState | tuple[NodeState, tuple[tuple[VendorName, frozenset[int]], ...]]
+
+_Judged = tuple[Verdict, HeadroomRange]
+"""A verdict, and the headrooms with which it is the same."""
+
+
+class DeviceAsker:
+    """See ``Decider.asking``. ``range`` are the headrooms with which all nodes asked so far would say the same."""
+
+    __slots__ = ("_column", "_left", "range")
+
+    def __init__(self, column: _Column, left: Left) -> None:
+        self._column = column
+        self._left = left
+        self.range = ANY_HEADROOM
+
+    def __call__(self, entry: NodeEntry) -> Fit | Refusal:
+        answer, same = self._column.of_devices(entry, self._left)
+        self.range = self.range.both(same)
+        return answer
 
 
 @dataclass(slots=True)
 class _Column:
     """One demand: its verdicts by state, and what each node of the last snapshot answered."""
 
-    demand: PodDemand
+    devices: DeviceDemand
+    constraints: NodeConstraints
     policy: Policy
     owner: Decider
     _placer: Placer = field(init=False)
     _uncounted: frozenset[str] = field(init=False)
     _selectors: Mapping[VendorName, DeviceSelector] = field(init=False)
-    _verdicts: dict[NodeState | Key, Verdict] = field(init=False, default_factory=dict)
+    _verdicts: dict[_Key, Verdict] = field(init=False, default_factory=dict)
+    _limited: dict[_Key, tuple[_Judged, ...]] = field(init=False, default_factory=dict)
+    _ranges: dict[HeadroomRange, HeadroomRange] = field(init=False, default_factory=dict)
     _nodes: tuple[NodeEntry, ...] = field(init=False, default=())
+    _range: HeadroomRange = field(init=False, default=ANY_HEADROOM)
     _answers: list[Fit | Refusal] = field(init=False, default_factory=list)
     _ranks: list[float] = field(init=False, default_factory=list)
     _fitting: int = field(init=False, default=0)
     _allocated: dict[tuple[int, int], _Named] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        demand = self.demand
-        self._placer = Placer(demand.devices, self.policy, self.owner.registry, dict(demand.headroom))
-        self._selectors = {
-            request.vendor: request.selector
-            for container in demand.devices.containers
-            for request in container.requests
-            if request.selector.names_ids
-        }
-        vendors = {request.vendor for container in demand.devices.containers for request in container.requests}
+        self._placer = Placer(self.devices, self.policy, self.owner.registry)
+        requests = [request for container in self.devices.containers for request in container.requests]
+        self._selectors = {request.vendor: request.selector for request in requests if request.selector.names_ids}
+        vendors = {request.vendor for request in requests}
         # Koordinator's scheduler compares what device plugins offer, HAMi's leaves that to its extender
         compared = any(self.owner.registry[vendor].dialect is Dialect.KOORDINATOR for vendor in vendors)
         self._uncounted = self.owner.uncounted - frozenset(WHOLE_CARDS) if compared else self.owner.uncounted
 
     def forget(self) -> int:
         """Drop the verdicts and say how many there were."""
-        dropped = len(self._verdicts)
+        dropped = len(self._verdicts) + sum(map(len, self._limited.values()))
         self._verdicts.clear()
+        self._limited.clear()
+        self._ranges.clear()
         self._allocated.clear()
         return dropped
 
-    def verdict(self, state: NodeState, mask: Mask | None) -> Verdict:
+    def judged(self, state: NodeState, mask: Mask | None, left: Left) -> _Judged:
         """The verdict for a state (and the positions that id lists accept there), from the cache or made now."""
-        key: NodeState | Key = state if mask is None else (state, tuple(sorted(mask.items())))
-        found = self._verdicts.get(key)
+        key: _Key = state if mask is None else (state, tuple(sorted(mask.items())))
         statistics = self.owner.statistics
-        if found is not None:
+        if (found := self._remembered(key, left)) is not None:
             statistics.hits += 1
             return found
-        found = self._placer(state, mask)
+        comparison = HeadroomComparison(left) if left else None
+        verdict = self._placer(state, mask, quota=comparison)
         statistics.misses += 1
         self.owner.make_room(self)
-        self._verdicts[key] = found
         statistics.verdicts += 1
+        if comparison is None:
+            self._verdicts[key] = verdict
+            return verdict, ANY_HEADROOM
+        found = verdict, self._ranges.setdefault(comparison.range, comparison.range)
+        self._limited[key] = (found, *self._limited.get(key, ()))
         return found
 
-    def decide(self, snapshot: ClusterSnapshot) -> Decision:
+    def _remembered(self, key: _Key, left: Left) -> _Judged | None:
+        if left:
+            return next((each for each in self._limited.get(key, ()) if each[1].holds(left)), None)
+        verdict = self._verdicts.get(key)
+        return None if verdict is None else (verdict, ANY_HEADROOM)
+
+    def decide(self, snapshot: ClusterSnapshot, left: Left) -> Decision:
         """Bring the answers up to date with the snapshot and choose."""
-        self._catch_up(snapshot.nodes)
+        self._catch_up(snapshot.nodes, left)
         if not self._ranks:
             return Refused(by_node=())
         at = self._ranks.index(max(self._ranks))
@@ -232,22 +273,24 @@ class _Column:
         if known is None:
             if len(self._allocated) >= MOST_NAMED:
                 self._allocated.clear()
-            allocations = allocated(entry, fit, self.demand.devices, self.owner.registry)
+            allocations = allocated(entry, fit, self.devices, self.owner.registry)
             known = self._allocated[key] = _Named(fit, entry.ids, allocations)
         return known.allocations
 
-    def answers(self, snapshot: ClusterSnapshot) -> Sequence[tuple[NodeEntry, Fit | Refusal]]:
+    def answers(self, snapshot: ClusterSnapshot, left: Left) -> Sequence[tuple[NodeEntry, Fit | Refusal]]:
         """What every node of the snapshot answers, in node order."""
-        self._catch_up(snapshot.nodes)
+        self._catch_up(snapshot.nodes, left)
         return tuple(zip(self._nodes, self._answers, strict=True))
 
     def _refusals(self) -> tuple[tuple[NodeName, Refusal], ...]:
         answered = zip(self._nodes, self._answers, strict=True)
         return tuple((entry.name, answer) for entry, answer in answered if not isinstance(answer, Fit))
 
-    def _catch_up(self, nodes: tuple[NodeEntry, ...]) -> None:
+    def _catch_up(self, nodes: tuple[NodeEntry, ...], left: Left) -> None:
         known = self._nodes
-        if nodes is known:
+        if not self._range.holds(left):
+            known, self._range = (), ANY_HEADROOM
+        elif nodes is known:
             return
         changed: Iterable[int] = range(len(nodes))
         if len(nodes) == len(known):
@@ -257,11 +300,12 @@ class _Column:
             self._ranks = [_OUT] * len(nodes)
             self._fitting = 0
         for at in changed:
-            self._renew(at, nodes[at])
+            self._renew(at, nodes[at], left)
         self._nodes = nodes
 
-    def _renew(self, at: int, entry: NodeEntry) -> None:
-        answer = self.answer(entry)
+    def _renew(self, at: int, entry: NodeEntry, left: Left) -> None:
+        answer, same = self.answer(entry, left)
+        self._range = self._range.both(same)
         self._fitting -= self._ranks[at] != _OUT
         self._answers[at] = answer
         if isinstance(answer, Fit):
@@ -270,28 +314,29 @@ class _Column:
         else:
             self._ranks[at] = _OUT
 
-    def answer(self, entry: NodeEntry) -> Fit | Refusal:
-        """What one node answers."""
-        why = objection(entry, self.demand.constraints, self._uncounted)
+    def answer(self, entry: NodeEntry, left: Left) -> tuple[Fit | Refusal, HeadroomRange]:
+        """What one node answers, and the headrooms with which it answers the same."""
+        why = objection(entry, self.constraints, self._uncounted)
         if why is not None and not self._is_about_devices(why):
-            return why
-        found = self.of_devices(entry)
-        return why if why is not None and isinstance(found, Fit) else found
+            return why, ANY_HEADROOM
+        found, same = self.of_devices(entry, left)
+        return why if why is not None and isinstance(found, Fit) else found, same
 
-    def of_devices(self, entry: NodeEntry) -> Fit | Refusal:
-        """What one node's devices answer."""
-        if not entry.ids and self.demand.devices.wants_devices:
-            return UNREGISTERED
-        verdict = self.verdict(entry.state, self._mask(entry) if self._selectors else None)
-        return verdict.on(entry.name) if isinstance(verdict, NoFit) else verdict
+    def of_devices(self, entry: NodeEntry, left: Left) -> tuple[Fit | Refusal, HeadroomRange]:
+        """What one node's devices answer, and the headrooms with which they answer the same."""
+        if not entry.ids and self.devices.wants_devices:
+            return UNREGISTERED, ANY_HEADROOM
+        verdict, same = self.judged(entry.state, self._mask(entry) if self._selectors else None, left)
+        return verdict.on(entry.name) if isinstance(verdict, NoFit) else verdict, same
 
-    def accepts(self, entry: NodeEntry, allocations: Sequence[ContainerAllocation]) -> bool:
+    def accepts(self, entry: NodeEntry, left: Left, allocations: Sequence[ContainerAllocation]) -> bool:
         """Whether the placer, given just these devices container by container, makes just these shares of them."""
-        devices, registry = self.demand.devices, self.owner.registry
+        devices, registry = self.devices, self.owner.registry
         given = _positions(entry, allocations)
         if given is None or len(allocations) != len(devices.containers):
             return False
-        verdict = self._placer(entry.state, self._mask(entry) if self._selectors else None, given)
+        quota = HeadroomComparison(left) if left else None
+        verdict = self._placer(entry.state, self._mask(entry) if self._selectors else None, given, quota)
         if isinstance(verdict, NoFit):
             return False
         made = allocated(entry, verdict, devices, registry)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from hami_plugins.engine.fit import Affordable, Fitter, RequestRefusal
+from hami_plugins.engine.headroom import HeadroomComparison
 from hami_plugins.engine.order import arranged
 from hami_plugins.engine.quota import counted_cores
 from hami_plugins.engine.registry import Registry
@@ -16,7 +17,7 @@ from hami_plugins.model.nodes import NodeState
 from hami_plugins.model.policy import NodePolicy, Policy
 from hami_plugins.model.requests import ContainerDemand, ContainerKind, DeviceDemand, DeviceRequest
 from hami_plugins.model.units import VendorName
-from hami_plugins.model.vendor import Candidate, ContainerRequest, Headroom, Scoring, Shortfall
+from hami_plugins.model.vendor import Candidate, ContainerRequest, Scoring, Shortfall
 from hami_plugins.model.verdicts import ContainerShares, Fit, NoFit, Reason, Verdict
 
 NEUTRAL_WEIGHT: Final = 10_000
@@ -43,33 +44,41 @@ class _Phase:
         return _Phase(list(self.usage), dict(self.arrangement), dict(self.held))
 
 
+class _Limits(NamedTuple):
+    """What a verdict depends on besides the state."""
+
+    mask: Mask | None
+    quota: HeadroomComparison | None
+
+
 class Placer:
     """A pod's demand made ready for many nodes. Calling it answers for one state; it keeps nothing between calls."""
 
-    __slots__ = ("_demand", "_fitters", "_headroom", "_plain", "_policy", "_registry")
+    __slots__ = ("_demand", "_fitters", "_plain", "_policy", "_registry")
 
-    def __init__(
-        self,
-        demand: DeviceDemand,
-        policy: Policy,
-        registry: Registry,
-        headroom: Mapping[VendorName, Headroom] | None = None,
-    ) -> None:
+    def __init__(self, demand: DeviceDemand, policy: Policy, registry: Registry) -> None:
         self._demand = demand
         self._policy = policy
         self._registry = registry
-        self._headroom = headroom or {}
         self._fitters = tuple(
             tuple(Fitter.of(registry[request.vendor], request, policy) for request in container.requests)
             for container in demand.containers
         )
         self._plain = all(container.kind is ContainerKind.APP for container in demand.containers)
 
-    def __call__(self, state: NodeState, mask: Mask | None = None, given: Given | None = None) -> Verdict:
+    def __call__(
+        self,
+        state: NodeState,
+        mask: Mask | None = None,
+        given: Given | None = None,
+        quota: HeadroomComparison | None = None,
+    ) -> Verdict:
         """Place the pod on a node in this state, or say what is missing first.
 
         With ``given`` no other positions are looked at, so that the answer says whether somebody's choice may stand.
+        ``quota`` is what the pod is compared with in a namespace that has one.
         """
+        limits = _Limits(mask, quota)
         running = _Phase(list(state.usage), {}, {})
         placed: list[ContainerShares] = []
         for at, container in enumerate(self._demand.containers):
@@ -79,7 +88,7 @@ class Placer:
             phase = running if self._plain or container.kind is not ContainerKind.INIT else running.copy()
             if given is not None:
                 phase.arrangement.update(given[at])
-            answer = self._container(at, state, phase, placed, mask)
+            answer = self._container(at, state, phase, placed, limits)
             if isinstance(answer, NoFit):
                 return answer
             placed.append(answer)
@@ -87,13 +96,13 @@ class Placer:
         return Fit(containers, self._score(state, containers))
 
     def _container(
-        self, at: int, state: NodeState, phase: _Phase, placed: Sequence[ContainerShares], mask: Mask | None
+        self, at: int, state: NodeState, phase: _Phase, placed: Sequence[ContainerShares], limits: _Limits
     ) -> ContainerShares | NoFit:
         demand = self._demand.containers[at]
         given: list[tuple[VendorName, tuple[DeviceShare, ...]]] = []
         for fitter in self._fitters[at]:
             vendor = fitter.request.vendor
-            answer = self._request(fitter, demand, state, phase, (*placed, ContainerShares(tuple(given))), mask)
+            answer = self._request(fitter, demand, state, phase, (*placed, ContainerShares(tuple(given))), limits)
             if isinstance(answer, RequestRefusal):
                 return NoFit(answer.reasons, answer.devices, at, vendor, answer.words)
             for share in answer:
@@ -111,7 +120,7 @@ class Placer:
         state: NodeState,
         phase: _Phase,
         placed: Sequence[ContainerShares],
-        mask: Mask | None,
+        limits: _Limits,
     ) -> tuple[DeviceShare, ...] | RequestRefusal:
         shape = state.shape
         fitter = fitter.on(shape)
@@ -123,7 +132,7 @@ class Placer:
             return RequestRefusal(((Reason.TOO_FEW_CARDS, 1),), len(positions), Reason.TOO_FEW_CARDS)
         tried = arranged(positions, shape.devices, phase.usage, self._policy, demand.requests)
         phase.arrangement[vendor] = tried[::-1]
-        wanted = None if mask is None else mask.get(vendor)
+        wanted = None if limits.mask is None else limits.mask.get(vendor)
         candidates = [Candidate(at, shape.devices[at], phase.usage[at], wanted is None or at in wanted) for at in tried]
         ask = ContainerRequest(
             request,
@@ -136,23 +145,23 @@ class Placer:
         )
         if too_few:
             return fitter.refusal(Shortfall({Reason.TOO_FEW_CARDS: 1}, candidates, ()), ask)
-        return fitter.fit(candidates, ask, self._affordable(request, placed, shape.devices))
+        return fitter.fit(candidates, ask, self._affordable(limits.quota, request, placed, shape.devices))
 
     def _affordable(
-        self, request: DeviceRequest, placed: Sequence[ContainerShares], devices: Sequence[Device]
+        self,
+        quota: HeadroomComparison | None,
+        request: DeviceRequest,
+        placed: Sequence[ContainerShares],
+        devices: Sequence[Device],
     ) -> Affordable | None:
-        headroom = self._headroom.get(request.vendor)
-        if headroom is None:
+        if quota is None:
             return None
 
         def within(shares: Sequence[DeviceShare]) -> bool:
             current = ContainerShares(((request.vendor, tuple(shares)),))
             last = placed[-1]
             merged = ContainerShares((*last.by_vendor, *current.by_vendor))
-            memory, cores = self._booked(request.vendor, (*placed[:-1], merged), devices)
-            return (headroom.memory is None or memory <= headroom.memory) and (
-                headroom.cores is None or cores <= headroom.cores
-            )
+            return quota.allows(request.vendor, *self._booked(request.vendor, (*placed[:-1], merged), devices))
 
         return within
 

@@ -58,6 +58,10 @@ class Headroom(NamedTuple):
     cores: CoreShare | None = None
 
 
+Left = tuple[tuple[VendorName, Headroom], ...]
+"""What a namespace's quotas leave of each vendor that they limit; empty where there are none."""
+
+
 @dataclass(frozen=True, slots=True)
 class ContainerRequest:
     """One container's request in the context of its pod: what the checks and hooks look at beside the device.

@@ -1,5 +1,6 @@
 """What a namespace's ResourceQuota means for devices."""
 
+from hami_plugins.engine.headroom import HeadroomComparison
 from hami_plugins.engine.mutate import WebhookSettings, admit
 from hami_plugins.engine.place import Placer
 from hami_plugins.engine.quota import headroom
@@ -43,8 +44,9 @@ def _fits(case: cases.Case) -> None:
     demand = DeviceDemand((ContainerDemand(ContainerKind.APP, (request,)),))
     left = _left(given["quota"])
     assert left[spec.name].memory == case.expect["limit_mib"]
-    placer = Placer(demand, DEFAULT_POLICY, notation.registry(), left)
-    verdict = placer(NodeState.idle(NodeShape((notation.device(spec, row),))))
+    placer = Placer(demand, DEFAULT_POLICY, notation.registry())
+    quota = HeadroomComparison(tuple(left.items()))
+    verdict = placer(NodeState.idle(NodeShape((notation.device(spec, row),))), quota=quota)
     assert isinstance(verdict, NoFit) is not case.expect["fit"]
     assert isinstance(verdict, NoFit)
     assert verdict.words == case.expect["reason"]

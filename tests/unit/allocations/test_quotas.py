@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hami_plugins.allocations.answers import Declined, PodAllocation
+from hami_plugins.allocations.answers import AllocationSource, Declined, PodAllocation
 from hami_plugins.allocations.cache import AllocationCache
 from hami_plugins.engine import quota
 from hami_plugins.engine.decide import Decider
@@ -84,6 +84,14 @@ def test_a_pod_is_refused_by_what_is_left_and_the_refusal_has_the_numbers(cache:
     declined = cache.allocate(N2, asking(a_pod(memory=1_001)), 0.0)
     assert isinstance(declined, Declined)
     assert isinstance(cache.allocate(N2, asking(a_pod(memory=1_000)), 0.0), PodAllocation)
+
+
+def test_devices_that_a_scheduler_chose_are_not_taken_beyond_what_is_left(cache: AllocationCache) -> None:
+    limit(cache, 1_000)
+    for memory, source in ((1_000, AllocationSource.CARRIED), (1_001, None)):
+        carried = {"hami.io/vgpu-devices-allocated": f"n1-0,NVIDIA,{memory},0:;"}
+        found = cache.allocate(N1, asking(a_pod(memory=memory)), 0.0, carried=carried, dry=True)
+        assert (found.source if isinstance(found, PodAllocation) else None) is source
 
 
 def test_what_the_pod_holds_itself_does_not_count_for_it(cache: AllocationCache) -> None:

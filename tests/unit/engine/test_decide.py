@@ -21,9 +21,9 @@ from hami_plugins.model.nodes import NodeEntry, NodeFacts
 from hami_plugins.model.pods import NodeConstraints
 from hami_plugins.model.policy import DEFAULT_POLICY, NodePolicy, Policy
 from hami_plugins.model.quantity import NANO
-from hami_plugins.model.requests import DeviceSelector
+from hami_plugins.model.requests import DeviceSelector, Percent
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName
-from hami_plugins.model.vendor import Headroom
+from hami_plugins.model.vendor import Headroom, Left
 from hami_plugins.model.verdicts import Fit, NoFit, Reason
 from tests import acme, acme_variants
 from tests.builders import ACME, COUNT, a_demand, a_device, a_node, a_pod, a_request, a_snapshot, amounts, used
@@ -150,6 +150,10 @@ class TestUncounted:
         assert decision.counted() == ((f"Insufficient {COUNT}", 1),)
 
 
+def limited(memory: int) -> Left:
+    return ((ACME, Headroom(MiB(memory))),)
+
+
 def asked(*sizes: int) -> list[PodDemand]:
     return [PodDemand(a_demand(a_request(memory=size))) for size in sizes]
 
@@ -191,6 +195,39 @@ class TestCache:
         )
         assert isinstance(decider.decide(a_snapshot(), rich, DEFAULT_POLICY), Placed)
         assert isinstance(decider.decide(a_snapshot(), poor, DEFAULT_POLICY), Refused)
+        assert isinstance(decider.decide(a_snapshot(), rich, DEFAULT_POLICY), Placed)
+
+    @pytest.mark.parametrize("memory", [10_000, 100])
+    def test_headrooms_that_give_the_same_are_one_question(self, memory: int) -> None:
+        decider, demand = Decider(REGISTRY), PodDemand(a_demand(a_request(memory=1_000)))
+        snapshot = a_snapshot(busy("a", 1), busy("b", 2))
+        decisions = [
+            decider.decide(snapshot, replace(demand, headroom=limited(memory - at)), DEFAULT_POLICY) for at in range(5)
+        ]
+        assert len({isinstance(each, Placed) for each in decisions}) == 1
+        assert decider.statistics == CacheStatistics(verdicts=2, hits=0, misses=2, columns=1)
+
+    def test_verdicts_of_both_sides_of_a_limit_are_kept(self) -> None:
+        decider, demand = Decider(REGISTRY), PodDemand(a_demand(a_request(memory=1_000)))
+        for memory in (1_500, 500, 1_400, 400):
+            ask = decider.asking(replace(demand, headroom=limited(memory)), DEFAULT_POLICY)
+            assert isinstance(ask(a_node()), Fit) is (memory > 1_000)
+        assert (decider.statistics.misses, decider.statistics.verdicts) == (2, 2)
+
+    def test_verdicts_of_both_sides_count_and_are_forgotten_as_two(self) -> None:
+        decider, demand = Decider(REGISTRY, verdicts=2), PodDemand(a_demand(a_request(memory=1_000)))
+        for memory, entry in ((1_500, a_node()), (500, a_node()), (500, busy("a", 1))):
+            decider.asking(replace(demand, headroom=limited(memory)), DEFAULT_POLICY)(entry)
+        assert decider.statistics.verdicts == 1
+
+    def test_one_who_asks_many_nodes_knows_with_which_headrooms_they_say_the_same(self) -> None:
+        half = PodDemand(a_demand(a_request(memory=Percent(50))), headroom=limited(10_000))
+        ask = Decider(REGISTRY).asking(half, DEFAULT_POLICY)
+        assert ask.range.holds(limited(1))
+        ask(a_node("a", a_device(memory=4_000)))
+        assert [ask.range.holds(limited(each)) for each in (2_000, 1_999)] == [True, False]
+        ask(a_node("b", a_device(memory=6_000)))
+        assert [ask.range.holds(limited(each)) for each in (3_000, 2_999)] == [True, False]
 
     def test_the_longest_unasked_demand_is_forgotten_first(self) -> None:
         decider, snapshot = Decider(REGISTRY, columns=2), a_snapshot(busy("a", 1), busy("b", 2))
@@ -303,17 +340,22 @@ histories = st.lists(
 )
 
 
-@given(histories, st.integers(1, 12), st.integers(1, 3), st.lists(st.integers(0, 3), min_size=1, max_size=6))
+turns = st.lists(st.tuples(st.integers(0, 4), st.none() | st.integers(0, 12)), min_size=1, max_size=6)
+
+
+@given(histories, st.integers(1, 12), st.integers(1, 3), turns)
 def test_caches_never_change_an_answer(
-    history: Iterable[list[tuple[int, int]]], verdicts: int, columns: int, order: list[int]
+    history: Iterable[list[tuple[int, int]]], verdicts: int, columns: int, order: list[tuple[int, int | None]]
 ) -> None:
+    """Whatever the nodes, the demands, and what quotas leave, in thousands of MiB."""
     decider = Decider(REGISTRY, verdicts=verdicts, columns=columns)
-    demands = asked(1, 200, 15_500, 17_000)
+    demands = [*asked(1, 200, 15_500, 17_000), PodDemand(a_demand(a_request(memory=2_000), a_request(memory=3_000)))]
     for loads in history:
         snapshot = ClusterSnapshot(nodes=tuple(busy(f"n{at}", slots) for at, slots in loads))
-        for at in order:
-            fresh = Decider(REGISTRY).decide(snapshot, demands[at], SPREAD)
-            assert decider.decide(snapshot, demands[at], SPREAD) == fresh
+        for at, room in order:
+            demand = demands[at] if room is None else replace(demands[at], headroom=limited(1_000 * room))
+            fresh = Decider(REGISTRY).decide(snapshot, demand, SPREAD)
+            assert decider.decide(snapshot, demand, SPREAD) == fresh
             assert 0 <= decider.statistics.verdicts <= verdicts
             assert decider.statistics.columns <= columns
 

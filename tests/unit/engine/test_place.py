@@ -6,6 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hami_plugins.engine.headroom import HeadroomComparison
 from hami_plugins.engine.place import NEUTRAL_WEIGHT, Placer
 from hami_plugins.engine.policies import device_order
 from hami_plugins.engine.registry import Registry
@@ -44,7 +45,8 @@ def placed(
     headroom: Mapping[VendorName, Headroom] | None = None,
     mask: Mapping[VendorName, frozenset[int]] | None = None,
 ) -> Verdict:
-    return Placer(demand, policy, Registry(specs or (acme.SPEC,)), headroom)(state, mask)
+    quota = None if headroom is None else HeadroomComparison(tuple(headroom.items()))
+    return Placer(demand, policy, Registry(specs or (acme.SPEC,)))(state, mask, quota=quota)
 
 
 def positions(verdict: Verdict) -> list[list[int]]:
