@@ -11,7 +11,9 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
+from hami_plugins.engine.headroom import ANY_HEADROOM, HeadroomRange
 from hami_plugins.model.units import NodeName
+from hami_plugins.model.vendor import Left
 
 Refusal = TypeVar("Refusal")
 Reply = TypeVar("Reply")
@@ -49,47 +51,64 @@ class ChangeLog:
 
 @dataclass(slots=True)
 class KnownAnswers(Generic[Refusal, Reply]):
-    """The answers to one demand.
+    """The answers to one demand, in a namespace with a quota those with what is ``left`` of it.
 
     ``stale`` are the nodes that have to be asked. Of the others, ``scores`` has those that fit, ``untold`` the refusals
-    that have no text yet, and ``told`` those that have. A node that is in none of them is not known.
+    that have no text yet, and ``told`` those that have. A node that is in none of them is not known. ``of_quota`` are
+    the refusals whose texts have the numbers of the quota; nodes answer the same with every headroom in ``range``.
     """
 
     position: int = 0
+    left: Left = ()
+    range: HeadroomRange = ANY_HEADROOM
     stale: dict[NodeName, None] = field(default_factory=dict)
     scores: dict[NodeName, float] = field(default_factory=dict)
     untold: dict[NodeName, Refusal] = field(default_factory=dict)
     told: dict[NodeName, Reply] = field(default_factory=dict)
+    of_quota: dict[NodeName, Refusal] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """How many answers are kept."""
         return len(self.scores) + len(self.untold) + len(self.told)
 
-    def catch_up(self, log: ChangeLog, everything: Callable[[], Iterable[NodeName]]) -> None:
-        """Note which nodes have to be asked again."""
-        changed = log.since(self.position) if self.position else None
-        self.stale.update(dict.fromkeys(everything() if changed is None else changed))
-        self.position = log.position
+    def hold(self, left: Left) -> bool:
+        """Whether the answers are those of a namespace that has so much left."""
+        return self.left == left and self.range.holds(left)
 
-    def renew(self, name: NodeName, score: float | None, refusal: Refusal | None) -> None:
+    def catch_up(self, log: ChangeLog, everything: Callable[[], Iterable[NodeName]], left: Left = ()) -> None:
+        """Note which nodes have to be asked again, and which texts have to be made again."""
+        changed = log.since(self.position) if self.position and self.range.holds(left) else None
+        if changed is None:
+            for answers in (self.scores, self.untold, self.told, self.of_quota):
+                answers.clear()
+            self.range = ANY_HEADROOM
+            changed = everything()
+        elif left != self.left:
+            self.untold.update(self.of_quota)
+            for name in self.of_quota:
+                self.told.pop(name, None)
+        self.stale.update(dict.fromkeys(changed))
+        self.position, self.left = log.position, left
+
+    def renew(self, name: NodeName, score: float | None, refusal: Refusal | None, *, of_quota: bool = False) -> None:
         """A node was asked: it fits with a ``score``, or has refused; it is not known any more without either."""
         self.forget(name)
         if score is not None:
             self.scores[name] = score
         elif refusal is not None:
             self.untold[name] = refusal
+            if of_quota:
+                self.of_quota[name] = refusal
 
     def forget(self, name: NodeName) -> None:
         """Drop what a node said."""
-        self.stale.pop(name, None)
-        self.scores.pop(name, None)
-        self.untold.pop(name, None)
-        self.told.pop(name, None)
+        for answers in (self.stale, self.scores, self.untold, self.told, self.of_quota):
+            answers.pop(name, None)
 
-    def tell(self, texts: Iterable[tuple[NodeName, Refusal, Reply]]) -> None:
-        """Texts of refusals were made. One whose node has been asked again meanwhile is left out."""
+    def tell(self, texts: Iterable[tuple[NodeName, Refusal, Reply]], left: Left = ()) -> None:
+        """Texts of refusals were made, with what is ``left``. One whose node was asked again meanwhile is left out."""
         for name, refusal, text in texts:
-            if self.untold.get(name) is refusal:
+            if self.untold.get(name) is refusal and (self.left == left or name not in self.of_quota):
                 del self.untold[name]
                 self.told[name] = text
 

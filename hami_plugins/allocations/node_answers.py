@@ -14,6 +14,7 @@ from hami_plugins.errors import WireError
 from hami_plugins.model.decisions import Refusal
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.units import NodeName
+from hami_plugins.model.vendor import Left
 from hami_plugins.model.verdicts import Fit
 from hami_plugins.wire import objects
 from hami_plugins.wire.fields import Json
@@ -49,6 +50,11 @@ class NodeAnswers:
         self.ask = cache.asking(self.intake)
         self._ask_without_quota = self.ask if self.intake is intake else cache.asking(intake)
         self._strangers: dict[NodeName, NodeEntry | None] = {}
+
+    @property
+    def left(self) -> Left:
+        """What the quotas of the pod's namespace leave."""
+        return self.intake.demand.headroom
 
     def answers(self, nodes: Iterable[NodeName]) -> dict[NodeName, Fit | Refusal]:
         """What each node says to the pod. Nodes in one state fit alike, unless names of cards matter."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -18,13 +18,13 @@ from hami_plugins.allocations.answers import (
 from hami_plugins.allocations.cache import UNKNOWN_NODE
 from hami_plugins.allocations.known_answers import KnownAnswers
 from hami_plugins.allocations.node_answers import NodeAnswers
-from hami_plugins.allocator.refusal_texts import NodeRefusal, Unfitting, demand_key
+from hami_plugins.allocator.refusal_texts import NodeRefusal, Unfitting, demand_key, is_of_quota
 from hami_plugins.allocator.time_slices import BUDGET, listed, slices
 from hami_plugins.allocator.watched_cache import WatchedAllocationCache, WatchedPod
 from hami_plugins.engine.intake import PodInfo, take_in
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Refusal
-from hami_plugins.model.nodes import NodeEntry, NodeState
+from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.policy import NodePolicy
 from hami_plugins.model.units import NodeName, PodUid, VendorName
 from hami_plugins.model.vendor import Headroom
@@ -85,8 +85,7 @@ class LockedAllocationCache(WatchedAllocationCache):
         asked = listed(nodes, self._nodes.values())
         of_call = self._of_call(intake, given)
         known = self._up_to_date(of_call)
-        refused = {} if known is None else self._told(known, asked, of_call.intake)
-        rest = asked if known is None else self._rest(known, asked, of_call.intake, refused)
+        refused, rest = ({}, asked) if known is None else self._told(known, asked, of_call)
         for node in rest:
             refused.pop(node, None)
         unchecked = f"{self.product.word(intake.demand.devices)}: not checked within {BUDGET:.0f} s; try again"
@@ -119,8 +118,7 @@ class LockedAllocationCache(WatchedAllocationCache):
         if known is not None:
             with self._lock:
                 fits = {node: known.scores[node] for node in asked if node in known.scores}
-                refusing = {*known.told, *known.untold}
-            rest = self._rest(known, asked, intake, refusing)
+                rest = self._rest(known, asked, of_call)
             for node in rest:
                 fits.pop(node, None)
         for answers in slices(rest, of_call.answers, self._lock):
@@ -138,14 +136,14 @@ class LockedAllocationCache(WatchedAllocationCache):
         with self._lock:
             if self._planner.concerns(of_call.intake):
                 return None
-            known = self._answers.of(demand_key(of_call.intake))
-            known.catch_up(self._cache.log, lambda: self._cache.names)
+            known = self._answers.of((demand_key(of_call.intake), of_call.left and of_call.intake.pod.namespace))
+            known.catch_up(self._cache.log, lambda: self._cache.names, of_call.left)
             stale = tuple(known.stale)
 
         def renewed(nodes: Iterable[NodeName]) -> Mapping[NodeName, None]:
             done = dict[NodeName, None]()
             for node in nodes:
-                known.renew(node, *self._renewed(node, of_call))
+                self._renew(known, node, of_call)
                 done[node] = None
             return done
 
@@ -153,35 +151,45 @@ class LockedAllocationCache(WatchedAllocationCache):
             pass
         return known
 
-    def _renewed(self, node: NodeName, of_call: NodeAnswers) -> tuple[float | None, Unfitting | None]:
+    def _renew(self, known: NodesKnown, node: NodeName, of_call: NodeAnswers) -> None:
         entry = self._cache.entry(node)
         if entry is None:
-            return None, None
+            known.forget(node)
+            return
         answer = of_call.ask(entry)
+        known.range = known.range.both(of_call.ask.range)
         if isinstance(answer, Fit):
-            return answer.score, None
-        return None, Unfitting(NodeRefusal(answer, entry, entry), of_call.lasts(node))
+            known.renew(node, answer.score, None)
+        else:
+            refusal = Unfitting(NodeRefusal(answer, entry, entry), of_call.lasts(node))
+            known.renew(node, None, refusal, of_quota=is_of_quota(answer))
 
-    def _told(self, known: NodesKnown, nodes: Iterable[NodeName], intake: PodInfo) -> dict[NodeName, Unfit]:
-        """Those of the nodes that refuse, in words."""
+    def _told(
+        self, known: NodesKnown, nodes: tuple[NodeName, ...], of_call: NodeAnswers
+    ) -> tuple[dict[NodeName, Unfit], tuple[NodeName, ...]]:
+        """Those of the nodes that refuse, in words; and the ``_rest``, whatever was said of them."""
         with self._lock:
             told, untold = known.told.copy(), tuple(known.untold.items())
+            rest = self._rest(known, nodes, of_call)
         if untold:
-            texts = self._texts.remembered(intake)
-            worded = [(node, each, self._worded(each, intake, texts)) for node, each in untold]
+            texts = self._texts.remembered(of_call.intake)
+            worded = [(node, each, self._worded(each, of_call.intake, texts)) for node, each in untold]
             with self._lock:
-                known.tell(worded)
+                known.tell(worded, of_call.left)
             told.update((node, text) for node, _, text in worded)
-        return {node: told[node] for node in nodes if node in told}
+        return {node: told[node] for node in nodes if node in told}, rest
 
-    def _rest(
-        self, known: NodesKnown, nodes: Iterable[NodeName], intake: PodInfo, refusing: Container[NodeName]
-    ) -> tuple[NodeName, ...]:
-        """The nodes that have to be asked for this call alone: unknown ones, and those where the pod has something."""
-        with self._lock:
-            own = {each.node for each in self._cache.assumptions(intake.pod.uid)} | known.stale.keys()
-            fitting = known.scores
-            return tuple(node for node in nodes if (node not in fitting and node not in refusing) or node in own)
+    def _rest(self, known: NodesKnown, nodes: tuple[NodeName, ...], of_call: NodeAnswers) -> tuple[NodeName, ...]:
+        """The nodes that have to be asked for this call alone: unknown ones, and those where the pod has something.
+
+        All of them where another call of the namespace, for which more or less is left, has begun meanwhile.
+        """
+        if not known.hold(of_call.left):
+            return nodes
+        own = {each.node for each in self._cache.assumptions(of_call.intake.pod.uid)} | known.stale.keys()
+        scores, told, untold = known.scores, known.told, known.untold
+        answered = (node in scores or node in told or node in untold for node in nodes)
+        return tuple(node for node, is_known in zip(nodes, answered, strict=True) if not is_known or node in own)
 
     def _of_call(self, intake: PodInfo, given: Mapping[NodeName, Json]) -> NodeAnswers:
         with self._lock:
@@ -338,7 +346,7 @@ class LockedAllocationCache(WatchedAllocationCache):
             why = NodeRefusal(answer, entry, entry, asked.unreadable.get(node, ""))
         return Unfitting(why, lasting=isinstance(why, NodeRefusal) and asked.lasts(node))
 
-    def _worded(self, found: Unfitting, intake: PodInfo, texts: dict[NodeState, str] | None) -> Unfit:
+    def _worded(self, found: Unfitting, intake: PodInfo, texts: dict[Hashable, str] | None) -> Unfit:
         why = found.why
         return Unfit(why if isinstance(why, str) else self._texts.text(why, intake, texts), found.lasting)
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Hashable
 from threading import Lock
 from typing import Final, NamedTuple
 
 from hami_plugins.allocations.cache import shortage
 from hami_plugins.allocations.product import Product, word_of
 from hami_plugins.allocations.remedies import remedy, without_devices
-from hami_plugins.engine.decide import PodDemand
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.engine.registry import Registry
-from hami_plugins.engine.shortfall import CardShortage, NodeShortage
+from hami_plugins.engine.shortfall import CardShortage, NodeShortage, decisive
 from hami_plugins.explain.messages import reason_words
 from hami_plugins.model.decisions import Refusal
-from hami_plugins.model.nodes import NodeEntry, NodeState
+from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.policy import Policy
-from hami_plugins.model.verdicts import Reason
+from hami_plugins.model.requests import DeviceDemand
+from hami_plugins.model.verdicts import NoFit, Reason
 
 _DEMANDS: Final = 16
 _STATES: Final = 1_000
@@ -27,7 +28,7 @@ _LONGEST: Final = 2_000
 """Characters: a text stands once for each node, and names containers and models as the pod spells them."""
 
 
-DemandKey = tuple[PodDemand, Policy, tuple[str, ...]]
+DemandKey = tuple[DeviceDemand, Policy, tuple[str, ...]]
 
 
 class NodeRefusal(NamedTuple):
@@ -51,7 +52,7 @@ class Unfitting(NamedTuple):
 
 
 class RefusalTexts:
-    """Texts by demand and state of the node. They do not name the node: Volcano counts nodes by their texts.
+    """Texts by demand, and state and refusal of the node. They do not name it: Volcano counts nodes by their texts.
 
     Safe to call from any thread.
     """
@@ -59,11 +60,11 @@ class RefusalTexts:
     def __init__(self, product: Product, registry: Registry) -> None:
         self._product = product
         self._registry = registry
-        self._known: OrderedDict[DemandKey, dict[NodeState, str]] = OrderedDict()
+        self._known: OrderedDict[DemandKey, dict[Hashable, str]] = OrderedDict()
         self._lock = Lock()
 
-    def remembered(self, intake: PodInfo) -> dict[NodeState, str] | None:
-        """The texts for such a pod, by state; ``None`` where they depend on names of devices."""
+    def remembered(self, intake: PodInfo) -> dict[Hashable, str] | None:
+        """The texts for such a pod; ``None`` where they depend on names of devices."""
         devices = intake.demand.devices
         if any(request.selector.names_ids for each in devices.containers for request in each.requests):
             return None
@@ -75,19 +76,23 @@ class RefusalTexts:
                 self._known.popitem(last=False)
         return known
 
-    def text(self, found: NodeRefusal, intake: PodInfo, known: dict[NodeState, str] | None) -> str:
+    def text(self, found: NodeRefusal, intake: PodInfo, known: dict[Hashable, str] | None) -> str:
         """The text; ``known`` as ``remembered`` has it."""
         entry = found.entry
         if entry is None:
             why = f"cannot be read: {found.unreadable}" if found.unreadable else "is not known"
             return f"{self._product.word(intake.demand.devices)}: the node {why}"
-        text = None if known is None else known.get(entry.state)
+        if known is None or entry.problems:
+            return self._made(found, entry, intake)
+        # a quota leaves the same wherever the pod goes
+        own = (entry.state.shape, intake.demand.headroom) if is_of_quota(found.refusal) else entry.state
+        key = found.refusal, own
+        text = known.get(key)
         if text is None:
             text = self._made(found, entry, intake)
-            if known is not None and not entry.problems:
-                if len(known) >= _STATES:
-                    known.clear()
-                known[entry.state] = text
+            if len(known) >= _STATES:
+                known.clear()
+            known[key] = text
         return text
 
     def _made(self, found: NodeRefusal, entry: NodeEntry, intake: PodInfo) -> str:
@@ -107,9 +112,14 @@ class RefusalTexts:
 
 
 def demand_key(intake: PodInfo) -> DemandKey:
-    """What nodes' answers to a pod depend on; texts name its containers where it has several."""
-    demand, names = intake.demand, tuple(container.name for container in intake.pod.containers)
-    return PodDemand(demand.devices, headroom=demand.headroom), intake.policy, names if len(names) > 1 else ()
+    """What nodes' answers to a pod depend on, beside its quota; texts name its containers where it has several."""
+    names = tuple(container.name for container in intake.pod.containers)
+    return intake.demand.devices, intake.policy, names if len(names) > 1 else ()
+
+
+def is_of_quota(refusal: Refusal) -> bool:
+    """Whether the text of a refusal has the numbers of a quota."""
+    return isinstance(refusal, NoFit) and decisive(refusal.reasons) is Reason.QUOTA
 
 
 def _of_sets(reason: CardShortage | NodeShortage, refusal: Refusal) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from hami_plugins.engine import blockers, mig
@@ -29,6 +30,8 @@ EXAMPLES: Final = 3
 
 _TOGETHER: Final = frozenset({Reason.TOPOLOGY, Reason.WITHHELD})
 """What may be wrong with cards none of which is wrong by itself."""
+
+_ORDER: Final[Mapping[Reason, int]] = {reason: at for at, reason in enumerate(Reason)}
 
 
 class Supply(NamedTuple):
@@ -114,7 +117,7 @@ def why_not(
             case Fit():
                 fitting += 1
             case NoFit():
-                key = _Key(answer.container, answer.vendor, _decisive(answer.reasons))
+                key = _Key(answer.container, answer.vendor, decisive(answer.reasons))
                 by_request.setdefault(key, []).append((entry, answer))
             case _:
                 by_words.setdefault(answer.words, []).append(entry)
@@ -140,7 +143,8 @@ def _order(reason: CardShortage | NodeShortage) -> tuple[bool, int, str]:
     return nothing, -reason.nodes, reason.reason
 
 
-def _decisive(reasons: Sequence[tuple[Reason, int]]) -> Reason:
+@lru_cache(maxsize=1_024)
+def decisive(reasons: tuple[tuple[Reason, int], ...]) -> Reason:
     """The reason that most cards gave; that the rest would not be enough is only a reason where there is no other.
 
     Where enough cards would do one by one and only not together, nothing that is wrong with others matters.
@@ -148,8 +152,7 @@ def _decisive(reasons: Sequence[tuple[Reason, int]]) -> Reason:
     if together := [each for each, _ in reasons if each in _TOGETHER]:
         return together[0]
     real = [each for each in reasons if each[0] is not Reason.TOO_FEW] or reasons
-    order = list(Reason)
-    return min(real, key=lambda each: (-each[1], order.index(each[0])))[0]
+    return min(real, key=lambda each: (-each[1], _ORDER[each[0]]))[0]
 
 
 def _of_nodes(

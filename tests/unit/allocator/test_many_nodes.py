@@ -138,6 +138,15 @@ def test_texts_name_the_containers_of_the_pod_that_asks() -> None:
     assert "server" in texts[1]
 
 
+def test_each_node_is_told_of_in_its_own_numbers() -> None:
+    cluster = Cluster(a_node("n1"), a_node("n2"))
+    for node, memory in (("n1", 20_000), ("n2", 30_000)):
+        cluster.shows(bound(f"on-{node}", node, memory))
+    found = asked(cluster, a_pod("a", memory=30_000), "n1", "n2")
+    assert "largest free 20,960 MiB" in found["n1"]
+    assert "largest free 10,960 MiB" in found["n2"]
+
+
 def test_a_forgotten_cluster_leaves_no_answers() -> None:
     cluster = Cluster(a_node("n1"))
     raw = a_pod("a", node="n1", ids="GPU-n1-0,NVIDIA,4000,0:;")
