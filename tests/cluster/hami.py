@@ -113,19 +113,23 @@ class HamiAllocator:
         return command(*arguments, "--config", str(self.replica.config), product=PRODUCT)
 
     def _kube_scheduler(self) -> Component:
-        """A second kube-scheduler, for pods that name it."""
         conf: Mapping[str, Any] = yaml.safe_load(self.told("conf", "--kube-scheduler", "-o", "yaml"))
-        (extender,) = conf["extenders"]
-        config = {
-            **conf,
-            "extenders": [{**extender, "urlPrefix": f"http://127.0.0.1:{self._calls}/scheduler"}],
-            "leaderElection": {"leaderElect": False},
-            "clientConnection": {"kubeconfig": str(self.plane.admin_kubeconfig)},
-            "profiles": [{"schedulerName": SCHEDULER}],
-        }
-        path = self.plane.machine.root / f"{SCHEDULER}.yaml"
-        path.write_text(yaml.safe_dump(config))
-        return self.plane.scheduler(SCHEDULER, f"--config={path}")
+        return kube_scheduler(self.plane, conf, f"http://127.0.0.1:{self._calls}/scheduler")
+
+
+def kube_scheduler(plane: ControlPlane, conf: Mapping[str, Any], url: str) -> Component:
+    """A second kube-scheduler, for pods that name it, with the extender of ``conf``, which it finds at ``url``."""
+    (extender,) = conf["extenders"]
+    config = {
+        **conf,
+        "extenders": [{**extender, "urlPrefix": url}],
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {"kubeconfig": str(plane.admin_kubeconfig)},
+        "profiles": [{"schedulerName": SCHEDULER}],
+    }
+    path = plane.machine.root / f"{SCHEDULER}.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return plane.scheduler(SCHEDULER, f"--config={path}")
 
 
 def allocated_to(found: Object) -> dict[str, list[tuple[str, str, str]]]:

@@ -1,8 +1,9 @@
-"""A newcomer follows the first page and the quickstart for Volcano, from a fresh clone to a shared card and back."""
+"""A newcomer follows the first page and a quickstart, from a fresh clone to a shared card and back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,33 +11,53 @@ import yaml
 
 from tests.cluster.charted import Charted
 from tests.cluster.containerd import SOCKET, snapshotter
-from tests.cluster.helm import UMBRELLA, Helm, everything, objects
+from tests.cluster.hami import hami_gpu, kube_scheduler
+from tests.cluster.helm import UMBRELLA, Helm, everything, laid, objects
 from tests.cluster.images import BASE
 from tests.cluster.node import Node
+from tests.cluster.objects import pod
 from tests.cluster.pages import Page, Terminal
+from tests.cluster.slices import pods
 from tests.cluster.volcano import CONFIGURATION, Volcano
 from tests.cluster.waiting import wait_until
 
 TREE = Path().absolute()
 TRANSCRIPT = TREE / "build" / "newcomer.txt"
-NAMESPACE = "vgpu"
 PULLED = "docker.io/library/busybox:1.37"
 
 
-@pytest.fixture
-def terminal(programs: Mapping[str, Path], node: Node, tmp_path: Path) -> Iterator[Terminal]:
-    """A terminal in an empty folder; what was seen there is kept."""
+@pytest.fixture(scope="module")
+def terminal(programs: Mapping[str, Path], node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    """A terminal in a fresh clone, where the first page was followed; what was seen there is kept."""
+    folder = tmp_path_factory.mktemp("newcomer")
     found = Terminal(
-        tmp_path,
+        folder,
         {"helm": programs["helm4"], "kubectl": programs["kubectl"]},
-        {f"HELM_{kind}_HOME": str(tmp_path / "helm") for kind in ("CACHE", "CONFIG", "DATA")}
+        {f"HELM_{kind}_HOME": str(folder / "helm") for kind in ("CACHE", "CONFIG", "DATA")}
         | {"KUBECONFIG": str(node.plane.admin_kubeconfig)},
     )
     try:
+        found.lines(f"git clone --quiet file://{TREE} hami-plugins\n")
+        found.folder /= "hami-plugins"
+        first = Page(found.folder / "README.md")
+        demo = found.lines(next(line for line in first.block("make demo").splitlines() if "make demo" in line))
+        assert "fits" in demo
+        found.programs = {**found.programs, "hami-plugins": found.folder / ".venv/bin/hami-plugins"}
+        found.lines(page_of(found, "volcano-nvidia").block("charts.docker.image"))
+        brought_in(node, found.folder)
         yield found
     finally:
         TRANSCRIPT.parent.mkdir(exist_ok=True)
         TRANSCRIPT.write_text("\n".join(found.transcript))
+
+
+@pytest.fixture
+def helm(programs: Mapping[str, Path], node: Node, tmp_path: Path) -> Helm:
+    return Helm(programs["helm4"], tmp_path / "helm", node.plane.admin_kubeconfig)
+
+
+def page_of(terminal: Terminal, name: str) -> Page:
+    return Page(terminal.folder / "docs" / "start" / f"{name}.md")
 
 
 def brought_in(node: Node, clone: Path) -> None:
@@ -50,48 +71,92 @@ def brought_in(node: Node, clone: Path) -> None:
         assert done.returncode == 0, done.stderr
 
 
+def written(terminal: Terminal, page: Page, name: str) -> None:
+    """The pod that the page has for a file, in the network of the node, which has no other."""
+    body = yaml.safe_load(page.text(name))
+    body["spec"]["hostNetwork"] = True
+    (terminal.folder / name).write_text(yaml.safe_dump(body))
+
+
+@contextmanager
+def taken_away(node: Node, helm: Helm, terminal: Terminal, namespace: str) -> Iterator[None]:
+    """At the end the release of that name is gone, whatever happened, and nothing else is left of it."""
+    before = everything(node.plane.api)
+    try:
+        yield
+    except AssertionError:
+        terminal.run(f"kubectl get pods,events -A; kubectl describe pods -n {namespace}")
+        raise
+    finally:
+        if any(namespace in each for each in helm.run("list", "--all-namespaces").splitlines()):
+            helm.run("uninstall", namespace, "--namespace", namespace, "--wait")
+        node.plane.clear_namespace("default")
+    wait_until(lambda: not everything(node.plane.api) - before, "nothing is left", 90)
+
+
 @pytest.mark.usefixtures("kube_scheduler")
 def test_a_newcomer_gets_from_a_fresh_clone_to_a_shared_card_and_back(
-    node: Node, volcano: Volcano, terminal: Terminal, programs: Mapping[str, Path], tmp_path: Path
+    node: Node, volcano: Volcano, terminal: Terminal, helm: Helm
 ) -> None:
     """Its blocks; but the values, and the pod's network, are those of a node without registry, cards and CNI."""
-    terminal.lines(f"git clone --quiet file://{TREE} hami-plugins\n")
-    terminal.folder /= "hami-plugins"
-    first = Page(terminal.folder / "README.md")
-    laptop = Page(terminal.folder / "docs" / "start" / "laptop.md")
-    page = Page(terminal.folder / "docs" / "start" / "volcano-nvidia.md")
-    demo = terminal.lines(next(line for line in first.block("make demo").splitlines() if "make demo" in line))
-    assert "fits" in demo
-    terminal.programs = {**terminal.programs, "hami-plugins": terminal.folder / ".venv/bin/hami-plugins"}
-    terminal.lines(page.block("charts.docker.image"))
-    brought_in(node, terminal.folder)
-    before = everything(node.plane.api)
-    helm = Helm(programs["helm4"], tmp_path / "helm", node.plane.admin_kubeconfig)
-    release = Charted(node, helm, NAMESPACE)
+    page = page_of(terminal, "volcano-nvidia")
+    release = Charted(node, helm, "vgpu")
     assert objects(helm.template(UMBRELLA, page.values()))
     (terminal.folder / "values.yaml").write_text(yaml.safe_dump(dict(release.values())))
-    pod = yaml.safe_load(page.text("pod.yaml"))
-    pod["spec"]["hostNetwork"] = True  # the node has no other
-    (terminal.folder / "pod.yaml").write_text(yaml.safe_dump(pod))
+    written(terminal, page, "pod.yaml")
     volcano.configure(release.scheduler_conf())
     volcano.restart_scheduler()
     try:
-        assert "Phase:          Succeeded" in terminal.lines(page.block("helm install"))
-        release.wait_ready()
-        told = terminal.lines(page.block("allocator conf"))
-        assert f"http://vgpu-allocator.vgpu.svc:{release.plain_port}/extender" in told
-        seen = terminal.lines(page.block("pod.yaml"))
-        terminal.lines(next(line for line in laptop.block("--snapshot cluster.json").splitlines() if "kubectl" in line))
-        assert f"default/shared: running on {node.name}" in seen
-        assert "4 GiB, 30 %" in seen
-        terminal.lines(page.block("helm uninstall"))
-    except AssertionError:
-        terminal.run(f"kubectl get pods,events -A; kubectl describe pods -n {NAMESPACE}")
-        raise
+        with taken_away(node, helm, terminal, "vgpu"):
+            assert "Phase:          Succeeded" in terminal.lines(page.block("helm install"))
+            release.wait_ready()
+            told = terminal.lines(page.block("allocator conf"))
+            assert f"http://vgpu-allocator.vgpu.svc:{release.plain_port}/extender" in told
+            seen = terminal.lines(page.block("pod.yaml"))
+            laptop = page_of(terminal, "laptop").block("--snapshot cluster.json")
+            terminal.lines(next(line for line in laptop.splitlines() if "kubectl" in line))
+            assert f"default/shared: running on {node.name}" in seen
+            assert "4 GiB, 30 %" in seen
+            terminal.lines(page.block("helm uninstall"))
     finally:
         volcano.configure(CONFIGURATION)
         volcano.restart_scheduler()
-        if any(NAMESPACE in each for each in helm.run("list", "--all-namespaces").splitlines()):
-            helm.run("uninstall", "vgpu", "--namespace", NAMESPACE, "--wait")
-        node.plane.clear_namespace("default")
-    wait_until(lambda: not everything(node.plane.api) - before, "nothing is left", 90)
+
+
+@pytest.mark.usefixtures("kube_scheduler")
+def test_a_newcomer_of_kube_scheduler_runs_a_slice_in_hamis_words_and_takes_it_all_away(
+    node: Node, terminal: Terminal, helm: Helm
+) -> None:
+    """The scheduler is a process with the configuration that the page's command prints: its image is in a registry."""
+    page = page_of(terminal, "kube-scheduler")
+    release = Charted(node, helm, "cards")
+    assert objects(helm.template(UMBRELLA, yaml.safe_load(page.text("cards.yaml"))))
+    values = laid(
+        {"volcano-vgpu": {"agent": {"settings": {"dialect": "hami"}}}, "allocator": {"vendors": ["NVIDIA"]}},
+        release.values(),
+    )
+    (terminal.folder / "cards.yaml").write_text(yaml.safe_dump(dict(values)))
+    written(terminal, page, "slice.yaml")
+    with taken_away(node, helm, terminal, "cards"):
+        assert "Phase:          Succeeded" in terminal.lines(page.block("helm install"))
+        conf = yaml.safe_load(terminal.lines(page.block("--kube-scheduler")))
+        scheduler = kube_scheduler(node.plane, conf, f"http://127.0.0.1:{release.plain_port}/scheduler")
+        scheduler.start()
+        try:
+            *steps, removal = page.block("slice.yaml").splitlines(keepends=True)
+            seen = terminal.lines("".join(steps))
+            node.plane.api.create(pods("default"), pod("waits", hami_gpu(gpus=2, memory=38_000)))
+            wait_until(
+                lambda: "36,864" in "".join(node.plane.events("default", "waits")), "it is told what is free", 60
+            )
+            shown = terminal.lines("hami-plugins nodes --output wide")
+            terminal.lines(removal)
+            node.plane.wait_for_pod("default", "waits", "Running")
+            node.plane.api.delete(f"{pods('default')}/waits", grace=0)
+        finally:
+            scheduler.stop()
+        assert "CUDA_DEVICE_MEMORY_LIMIT_0=4096m" in seen
+        assert f"default/slice: running on {node.name}" in seen
+        assert "default/slice" in shown
+        assert "default/waits since" in shown
+        terminal.lines(page.block("helm uninstall"))

@@ -31,7 +31,7 @@ RUN_BY = {
     "README.md": ("tests/cluster/test_newcomer.py", "tests/integration/test_readme.py"),
     "docs/start/laptop.md": ("tests/cluster/test_newcomer.py", "tests/integration/test_readme.py"),
     "docs/start/volcano-nvidia.md": ("tests/cluster/test_newcomer.py", "tests/integration/test_readme.py"),
-    "docs/start/kube-scheduler.md": ("tests/integration/test_readme.py",),
+    "docs/start/kube-scheduler.md": ("tests/cluster/test_newcomer.py", "tests/integration/test_readme.py"),
     "docs/start/koordinator.md": ("tests/integration/test_readme.py",),
     "docs/start/trainium-torchx.md": ("tests/integration/test_readme.py",),
     "docs/tasks/take-over-hami.md": ("tests/integration/allocator/test_takeover_page.py",),
