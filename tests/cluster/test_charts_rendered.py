@@ -836,6 +836,22 @@ def test_a_change_of_the_settings_starts_the_pods_anew_and_nothing_else_does(one
     assert template({"rbac": {"volcano": False}}) == usual
 
 
+@pytest.mark.parametrize(
+    ("settings", "reads"),
+    [
+        ({}, True),
+        ({"dialect": "hami"}, False),
+        ({"dialect": "hami", "nodes": [{"name": "node-1", "settings": {"dialect": "volcano"}}]}, True),
+    ],
+    ids=["volcano", "hami", "both"],
+)
+def test_agents_read_volcanos_namespace_where_some_node_speaks_its_dialect(
+    one_helm: Helm, settings: Values, reads: bool
+) -> None:
+    found = objects(one_helm.template(VOLCANO_VGPU, {"agent": {"settings": settings}}))
+    assert any(each["metadata"]["namespace"] == "volcano-system" for each in of_kind(found, "Role")) is reads
+
+
 def listed(chart: Path) -> set[str]:
     """The images that a chart says it needs."""
     named = yaml.safe_load(yaml.safe_load((chart / "Chart.yaml").read_text())["annotations"]["artifacthub.io/images"])

@@ -138,12 +138,12 @@ def test_a_newcomer_of_kube_scheduler_runs_a_slice_in_hamis_words_and_takes_it_a
     (terminal.folder / "cards.yaml").write_text(yaml.safe_dump(dict(values)))
     written(terminal, page, "slice.yaml")
     with taken_away(node, helm, terminal, "cards"):
-        assert "Phase:          Succeeded" in terminal.lines(page.block("helm install"))
-        conf = yaml.safe_load(terminal.lines(page.block("--kube-scheduler")))
+        assert "Phase:          Succeeded" in terminal.lines(page.block("helm install cards"))
+        conf = yaml.safe_load(terminal.lines(page.block("configmap cards-allocator")))
         scheduler = kube_scheduler(node.plane, conf, f"http://127.0.0.1:{release.plain_port}/scheduler")
         scheduler.start()
         try:
-            *steps, removal = page.block("slice.yaml").splitlines(keepends=True)
+            *steps, removal = page.block("apply -f slice.yaml").splitlines(keepends=True)
             seen = terminal.lines("".join(steps))
             node.plane.api.create(pods("default"), pod("waits", hami_gpu(gpus=2, memory=38_000)))
             wait_until(
@@ -159,4 +159,4 @@ def test_a_newcomer_of_kube_scheduler_runs_a_slice_in_hamis_words_and_takes_it_a
         assert f"default/slice: running on {node.name}" in seen
         assert "default/slice" in shown
         assert "default/waits since" in shown
-        terminal.lines(page.block("helm uninstall"))
+        terminal.lines(page.block("helm uninstall cards"))

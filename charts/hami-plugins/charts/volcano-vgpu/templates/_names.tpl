@@ -67,6 +67,13 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- append $names ($nvidia.resourceCoreName | default "volcano.sh/vgpu-cores") | toJson -}}
 {{- end -}}
 
+{{/* Not empty if some node speaks Volcano's dialect: with HAMi's alone there may be no Volcano. */}}
+{{- define "volcano-vgpu.speaksVolcano" -}}
+{{- $settings := .Values.agent.settings -}}
+{{- if ne ($settings.dialect | default "volcano") "hami" -}}yes{{- end -}}
+{{- range $settings.nodes -}}{{- if eq ((.settings).dialect | default "") "volcano" -}}yes{{- end -}}{{- end -}}
+{{- end -}}
+
 {{/* Where a kubelet asks, unless that is the pod's own address. */}}
 {{- define "volcano-vgpu.probeHost" -}}
 {{- if not (has .listenHost (list "" "0.0.0.0" "::")) }}, host: {{ .listenHost | quote }}{{ end -}}
