@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import filterfalse
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeVar
 
 from hami_plugins.allocations.answers import (
     AllocationSource,
@@ -32,6 +33,8 @@ from hami_plugins.model.verdicts import Fit
 from hami_plugins.wire import objects
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.scheduler_extender import Unfit
+
+Value = TypeVar("Value")
 
 NodesKnown = KnownAnswers[Unfitting, Unfit]
 
@@ -117,7 +120,7 @@ class LockedAllocationCache(WatchedAllocationCache):
         known, fits, rest = self._up_to_date(of_call), dict[NodeName, float](), asked
         if known is not None:
             with self._lock:
-                fits = {node: known.scores[node] for node in asked if node in known.scores}
+                fits = _of_nodes(known.scores, asked)
                 rest = self._rest(known, asked, of_call)
             for node in rest:
                 fits.pop(node, None)
@@ -177,7 +180,7 @@ class LockedAllocationCache(WatchedAllocationCache):
             with self._lock:
                 known.tell(worded, of_call.left)
             told.update((node, text) for node, _, text in worded)
-        return {node: told[node] for node in nodes if node in told}, rest
+        return _of_nodes(told, nodes), rest
 
     def _rest(self, known: NodesKnown, nodes: tuple[NodeName, ...], of_call: NodeAnswers) -> tuple[NodeName, ...]:
         """The nodes that have to be asked for this call alone: unknown ones, and those where the pod has something.
@@ -186,10 +189,12 @@ class LockedAllocationCache(WatchedAllocationCache):
         """
         if not known.hold(of_call.left):
             return nodes
-        own = {each.node for each in self._cache.assumptions(of_call.intake.pod.uid)} | known.stale.keys()
-        scores, told, untold = known.scores, known.told, known.untold
-        answered = (node in scores or node in told or node in untold for node in nodes)
-        return tuple(node for node, is_known in zip(nodes, answered, strict=True) if not is_known or node in own)
+        rest = nodes
+        for answers in (known.scores, known.told, known.untold):
+            rest = tuple(filterfalse(answers.__contains__, rest))
+        if own := {each.node for each in self._cache.assumptions(of_call.intake.pod.uid)} | known.stale.keys():
+            rest = tuple(filter(own.union(rest).__contains__, nodes))
+        return rest
 
     def _of_call(self, intake: PodInfo, given: Mapping[NodeName, Json]) -> NodeAnswers:
         with self._lock:
@@ -289,7 +294,7 @@ class LockedAllocationCache(WatchedAllocationCache):
         """The marked pods that wait for kube-scheduler to place them, and hold nothing yet."""
         marker, volcano = self.product.marker[0], self.product.schedulers
         with self._lock:
-            known = [each.intake for each in self._pods.values() if each.intake is not None]
+            known = tuple(self._waiting.values())
             held = {
                 each.pod.uid for each in known if any(held.answered for held in self._cache.assumptions(each.pod.uid))
             }
@@ -319,8 +324,7 @@ class LockedAllocationCache(WatchedAllocationCache):
     def unplaced(self) -> tuple[PodInfo, ...]:
         """All pods that ask for devices and have no node, whatever their scheduler."""
         with self._lock:
-            seen = tuple(self._pods.values())
-        return tuple(each.intake for each in seen if each.intake is not None)
+            return tuple(self._waiting.values())
 
     def snapshot(self) -> ClusterSnapshot:
         """All nodes, with devices and who holds them; see ``AllocationCache``."""
@@ -367,3 +371,9 @@ class LockedAllocationCache(WatchedAllocationCache):
 
     def _text(self, found: NodeRefusal | str, intake: PodInfo) -> str:
         return found if isinstance(found, str) else self._texts.text(found, intake, self._texts.remembered(intake))
+
+
+def _of_nodes(values: Mapping[NodeName, Value], nodes: tuple[NodeName, ...]) -> dict[NodeName, Value]:
+    """Those of the values that are of these nodes. A call may be about thousands: no node takes a step of Python's."""
+    found = tuple(filter(values.__contains__, nodes))
+    return dict(zip(found, map(values.__getitem__, found), strict=True))

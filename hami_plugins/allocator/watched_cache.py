@@ -64,6 +64,7 @@ class WatchedAllocationCache:
         self._nodes: dict[str, NodeName] = {}
         self._unreadable: dict[str, tuple[object, str]] = {}
         self._pods: dict[tuple[str, str], WatchedPod] = {}
+        self._waiting: dict[tuple[str, str], PodInfo] = {}
         self._names: dict[str, tuple[str, str]] = {}
         self._groups: dict[str, tuple[str, str]] = {}
         self._texts = RefusalTexts(product, self._registry)
@@ -107,6 +108,7 @@ class WatchedAllocationCache:
             with self._lock:
                 if (seen := self._pods.get(name)) is not None and seen.uid == change.uid:
                     del self._pods[name]
+                    self._waiting.pop(name, None)
                 self._cache.forget_pod(PodUid(change.uid), self._clock())
                 self._planner.pod_gone(PodUid(change.uid))
             return
@@ -122,6 +124,9 @@ class WatchedAllocationCache:
             seen = self._unread(change.object, uid, repr(error))
         with self._lock:
             self._pods[name] = seen
+            self._waiting.pop(name, None)
+            if seen.intake is not None:
+                self._waiting[name] = seen.intake
         self._names[change.uid] = name
 
     def group_changed(self, change: ObjectChange) -> None:
@@ -229,5 +234,5 @@ class WatchedAllocationCache:
             self._cache, self._planner = self._empty(), self.product.planner()
             self._texts = RefusalTexts(self.product, self._registry)
             self._answers = AnswersByDemand()
-            for known in (self._nodes, self._pods, self._names, self._groups, self._named):
+            for known in (self._nodes, self._pods, self._waiting, self._names, self._groups, self._named):
                 known.clear()

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from itertools import filterfalse
+from typing import Any, Final, NamedTuple, cast
 
 import orjson
 
@@ -62,8 +63,7 @@ def candidates(body: bytes) -> Candidates:
     if not pod:
         raise fields.wrong(f"{PLACE} Pod", None, "a pod")
     if call.get("nodenames") is not None:
-        names = fields.texts(call, "nodenames", PLACE)
-        return Candidates(pod=pod, names=tuple(map(NodeName, names)))
+        return Candidates(pod=pod, names=cast("tuple[NodeName, ...]", tuple(fields.texts(call, "nodenames", PLACE))))
     listed = fields.items(fields.member(call, "nodes", PLACE), "items", f"{PLACE} Nodes")
     objects = tuple(fields.whole(each, f"{PLACE} Nodes.items[{at}]") for at, each in enumerate(listed))
     return Candidates(pod=pod, names=tuple(map(_name_of, objects)), objects=objects)
@@ -85,10 +85,8 @@ def filter_reply(asked: Candidates, refused: Mapping[NodeName, Unfit]) -> bytes:
 
     A scheduler considers preemption on the nodes of ``FailedNodes`` alone.
     """
-    failed: dict[str, str] = {}
-    lasting: dict[str, str] = {}
-    for name, (text, lasts) in refused.items():
-        (lasting if lasts else failed)[name] = text
+    failed = {name: text for name, (text, lasts) in refused.items() if not lasts}
+    lasting = {name: text for name, (text, lasts) in refused.items() if lasts}
     reply: dict[str, Any] = {
         "Nodes": None,
         "NodeNames": None,
@@ -97,7 +95,7 @@ def filter_reply(asked: Candidates, refused: Mapping[NodeName, Unfit]) -> bytes:
         "Error": "",
     }
     if asked.objects is None:
-        reply["NodeNames"] = [name for name in asked.names if name not in refused]
+        reply["NodeNames"] = list(filterfalse(refused.__contains__, asked.names))
     else:
         left = [each for name, each in zip(asked.names, asked.objects, strict=True) if name not in refused]
         reply["Nodes"] = {"metadata": {}, "items": left}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hami_plugins.allocations.answers import Declined
+from hami_plugins.allocator import time_slices
 from hami_plugins.engine.decide import CacheStatistics
 from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.model.units import NodeName
@@ -136,6 +137,21 @@ def test_texts_name_the_containers_of_the_pod_that_asks() -> None:
     assert "trainer" in texts[0]
     assert "trainer" not in texts[1]
     assert "server" in texts[1]
+
+
+def test_a_node_that_changed_and_was_not_asked_in_time_is_not_told_of_as_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster, raw = a_cluster(), a_pod("a", memory=30_000)
+    before = asked(cluster, raw)
+    for name in ("n1", "n2"):
+        cluster.books.node_changed(ObjectChange("modified", a_node(name, memory=50_000), f"uid-{name}"))
+    monkeypatch.setattr(time_slices, "BUDGET", 0.0)
+    found = asked(cluster, raw, *NAMES, "unknown")
+    unchecked = {name for name, text in found.items() if "not checked" in text}
+    assert unchecked == {"n1", "n2", "unknown"}
+    assert {name for name in found if found[name] != before.get(name)} == unchecked
+    assert not cluster.books.scores((NodeName("n1"), NodeName("n2")), cluster.books.intake(raw))
 
 
 def test_each_node_is_told_of_in_its_own_numbers() -> None:
