@@ -50,8 +50,6 @@ NOT_RUN = {
     ".venv/bin/python -m charts.docker.image": "the newcomer's walk builds images",
     "hami-plugins allocator conf --config": "it reads what kubectl has fetched: the newcomer's walk runs it",
     "hami-plugins explain pod default/shared": "it is about a pod that runs: the newcomer's walk runs it",
-    "hami-plugins allocator webhooks": "kubectl takes what it prints: integration/allocator/test_takeover_page.py",
-    "hami-plugins allocator trust": "it waits for a server: tests/integration/allocator/test_allocator_commands.py",
     "hami-plugins sandbox": "it runs until it is told to stop: tests/integration/test_sandbox.py",
     "hami-plugins explain pod default/example": "it is about a pod of the sandbox",
     "hami-plugins neuron submit": "TorchX has an environment of its own: tests/torchx",
