@@ -54,16 +54,29 @@ def identity() -> str:
 
 
 def stop_on_signals() -> threading.Event:
-    """Set, from now on, once the process gets SIGTERM or SIGINT. Only the main thread may call it."""
-    stop = threading.Event()
+    """Set, from now on, once the process gets SIGTERM or SIGINT. Only the main thread may call it.
 
-    def end(number: int, _frame: FrameType | None) -> None:
+    A handler would run in the main thread between any two steps of it, also while that holds the lock of the log or of
+    the event, and would wait for itself. So a thread of its own is told, through a pipe.
+    """
+    stop = threading.Event()
+    told, tell = os.pipe()
+    os.set_blocking(tell, False)
+    signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _noted)
+
+    def wait() -> None:
+        (number,) = os.read(told, 1)
         _log.info("signal_received", signal=signal.Signals(number).name)
         stop.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
+    threading.Thread(target=wait, name="signals", daemon=True).start()
     return stop
+
+
+def _noted(_number: int, _frame: FrameType | None) -> None:
+    """What is to be done about a signal is done by the thread that is told of it."""
 
 
 def file_text(path: str | None) -> str | None:
