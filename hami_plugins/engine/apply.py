@@ -34,6 +34,8 @@ def record_with(pod: Pod, allocations: tuple[ContainerAllocation, ...]) -> PodRe
         priority=pod.priority,
         labels=pod.labels,
         apart=pod.neighbours.apart,
+        made_at=pod.made_at,
+        preemptable=pod.preemptable,
     )
 
 

@@ -260,6 +260,8 @@ class RecordReader:
             priority=pod.priority,
             labels=self._shared(pod.labels),
             apart=pod.neighbours.apart,
+            made_at=pod.made_at,
+            preemptable=pod.preemptable,
             unlocated=tuple(unlocated),
         )
         return record, tuple(problems)

@@ -10,7 +10,7 @@ from typing import Final
 from hami_plugins.engine.inventory import NodeBuilder, RecordReader, settled, with_pods
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
-from hami_plugins.model.cluster import ClusterSnapshot, Listing, NamespaceQuota, PodGroup, Queue
+from hami_plugins.model.cluster import ClusterSnapshot, DisruptionBudget, Listing, NamespaceQuota, PodGroup, Queue
 from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, Problem
 from hami_plugins.model.pods import FINISHED, SUCCEEDED, Pod, PodRecord
@@ -27,7 +27,7 @@ SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-no
 
 
 class ListingReader:
-    """Collects nodes, pods, quotas, queues and pod groups in any order, then makes the snapshot.
+    """Collects nodes, pods, quotas, budgets, queues and pod groups in any order, then makes the snapshot.
 
     ``progress`` gets the number of items of lists that were read, and in the end the number of nodes that were built.
     """
@@ -42,6 +42,7 @@ class ListingReader:
         self._placed: dict[NodeName, list[PodRecord]] = defaultdict(list)
         self._pending: list[Pod] = []
         self._quotas: dict[str, NamespaceQuota] = {}
+        self._budgets: list[DisruptionBudget] = []
         self._queues: dict[str, Queue] = {}
         self._groups: dict[str, PodGroup] = {}
         self._succeeded: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -83,10 +84,7 @@ class ListingReader:
         self._kinds[kind] += 1
         match kind:
             case "Node":
-                node = objects.node_object(raw)
-                if node.name in self._nodes:
-                    raise WireError(f"node {node.name}", str(node.name), "listed twice; the first counts")
-                self._nodes[node.name] = node, objects.node_facts(raw)
+                self._take_node(objects.node_object(raw), objects.node_facts(raw))
             case "Device" if koordinator_devices.is_one(raw):
                 name = koordinator_devices.name_of(raw)
                 if name in self._published:
@@ -98,6 +96,8 @@ class ListingReader:
                 quota = objects.resource_quota(raw)
                 known = self._quotas.get(quota.namespace)
                 self._quotas[quota.namespace] = quota if known is None else known.together_with(quota)
+            case "PodDisruptionBudget" if (budget := objects.disruption_budget(raw)) is not None:
+                self._budgets.append(budget)
             case "Queue":
                 queue, wrong = objects.readable_queue(raw)
                 self._queues[queue.name] = queue
@@ -109,6 +109,11 @@ class ListingReader:
             case "PriorityClass":
                 called, value = objects.priority_class(raw)
                 self._priorities[called] = value
+
+    def _take_node(self, node: NodeObject, facts: NodeFacts) -> None:
+        if node.name in self._nodes:
+            raise WireError(f"node {node.name}", str(node.name), "listed twice; the first counts")
+        self._nodes[node.name] = node, facts
 
     def _take_pod(self, pod: Pod) -> None:
         self._namespaces.add(pod.namespace)
@@ -169,6 +174,7 @@ class ListingReader:
             pod_groups=self._groups,
             succeeded=self._succeeded,
             priorities=self._priorities,
+            budgets=tuple(self._budgets),
             problems=tuple(problems),
             taken_at=objects.seconds(self._latest),
             listing=None if self._complete else self._listing(),

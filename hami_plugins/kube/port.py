@@ -56,6 +56,7 @@ SNAPSHOT_COLLECTIONS: Final = (
     Collection("/api/v1/nodes", "Node"),
     Collection("/api/v1/pods", "Pod"),
     Collection("/api/v1/resourcequotas", "ResourceQuota", optional=True),
+    Collection("/apis/policy/v1/poddisruptionbudgets", "PodDisruptionBudget", optional=True),
     Collection("/apis/scheduling.volcano.sh/v1beta1/queues", "Queue", optional=True),
     Collection("/apis/scheduling.volcano.sh/v1beta1/podgroups", "PodGroup", optional=True),
     Collection("/apis/scheduling.koordinator.sh/v1alpha1/devices", "Device", optional=True),

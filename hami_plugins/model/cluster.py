@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Final
 
 from hami_plugins.model.nodes import NodeEntry, Problem
-from hami_plugins.model.pods import Pod
+from hami_plugins.model.pods import Pod, Requirement
 from hami_plugins.model.units import NodeName
 
 
@@ -46,7 +46,8 @@ def _is_of_device(key: str) -> bool:
 class Queue:
     """A Volcano queue; amounts in nano units. ``capability`` is a hard cap, ``guarantee`` is kept from other queues.
 
-    Queues of higher ``priority`` come first; ``made_at`` is when it was created (Unix seconds), ``None`` for not known.
+    ``reclaimable`` says whether pods of other queues may take back what it holds beyond its share. Queues of higher
+    ``priority`` come first; ``made_at`` is when it was created (Unix seconds), ``None`` for not known.
     """
 
     name: str
@@ -56,8 +57,19 @@ class Queue:
     deserved: Mapping[str, int] = field(default_factory=dict)
     parent: str = ""
     open: bool = True
+    reclaimable: bool = True
     priority: int = 0
     made_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisruptionBudget:
+    """A PodDisruptionBudget: of the pods of a namespace whose labels meet the requirements, ``allowed`` may go now."""
+
+    namespace: str
+    name: str
+    requirements: tuple[Requirement, ...] = ()
+    allowed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +124,7 @@ class ClusterSnapshot:
     pod_groups: Mapping[str, PodGroup] = field(default_factory=dict)
     succeeded: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     priorities: Mapping[str, int] = field(default_factory=dict)
+    budgets: tuple[DisruptionBudget, ...] = ()
     problems: tuple[Problem, ...] = ()
     taken_at: int | None = None
     listing: Listing | None = None

@@ -123,7 +123,9 @@ class Pod:
     """A pod as its author wrote it and the API server defaulted it. ``containers``: init containers first.
 
     ``of_group`` are the annotations of its PodGroup, where that is known. ``made_at`` is when it was created (Unix
-    seconds), ``None`` where that is not known.
+    seconds), ``None`` where that is not known. ``preempts`` is whether other pods may be evicted for it
+    (``preemptionPolicy`` other than ``Never``), ``preemptable`` whether it may be evicted for others
+    (``volcano.sh/preemptable``).
     """
 
     namespace: str
@@ -145,6 +147,8 @@ class Pod:
     neighbours: Neighbours = NOBODY
     of_group: Mapping[str, str] = field(default_factory=dict)
     made_at: int | None = None
+    preempts: bool = True
+    preemptable: bool = True
 
     @property
     def full_name(self) -> str:
@@ -188,7 +192,8 @@ class PodRecord:
 
     ``containers`` are the names of the containers, where they are known. ``init_finished`` says that init containers no
     longer count; ``strangers`` are allocations that name devices the node does not have: they are kept and shown, never
-    freed. ``unlocated`` is what becomes allocations once the node is known.
+    freed. ``unlocated`` is what becomes allocations once the node is known. ``made_at`` is when the pod was created
+    (Unix seconds), ``None`` where that is not known; ``preemptable`` whether it may be evicted for other pods.
     """
 
     namespace: str
@@ -207,6 +212,8 @@ class PodRecord:
     priority: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
     apart: tuple[PodTerm, ...] = ()
+    made_at: int | None = None
+    preemptable: bool = True
 
     @property
     def full_name(self) -> str:

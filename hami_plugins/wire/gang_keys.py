@@ -32,6 +32,9 @@ QUEUE_KEY: Final = "scheduling.volcano.sh/queue-name"
 JOB_QUEUE_KEY: Final = "volcano.sh/queue-name"
 """What the job controller writes the queue under; the scheduler does not read it."""
 
+PREEMPTABLE_KEY: Final = "volcano.sh/preemptable"
+"""``false`` on a pod keeps it from being evicted for others; an annotation before a label of this name."""
+
 TASK_KEY: Final = "volcano.sh/task-spec"
 """Names a pod's task, of which a group may need a number."""
 

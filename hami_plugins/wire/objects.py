@@ -1,4 +1,4 @@
-"""Objects of the API server to values: nodes, quotas, queues, gangs; pods are in ``wire.pods`` and offered here, too.
+"""Objects of the API server to values: nodes, quotas, budgets, queues, gangs; also the pods of ``wire.pods``.
 
 Each function takes the JSON object as it was read and raises ``WireError`` with the path of what is wrong in it.
 """
@@ -8,17 +8,18 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from hami_plugins.errors import WireError
-from hami_plugins.model.cluster import NamespaceQuota, PodGroup, Queue
+from hami_plugins.model.cluster import DisruptionBudget, NamespaceQuota, PodGroup, Queue
 from hami_plugins.model.inventory import NodeCondition, NodeObject
 from hami_plugins.model.nodes import NodeFacts, Taint
 from hami_plugins.model.pods import ResourceList
 from hami_plugins.model.units import NodeName
-from hami_plugins.wire import fields, managed_taints, quantity
+from hami_plugins.wire import fields, managed_taints, neighbours, quantity
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.lenient import seconds
 from hami_plugins.wire.pods import pod
 
 __all__ = [
+    "disruption_budget",
     "latest_time",
     "node_facts",
     "node_object",
@@ -96,6 +97,24 @@ def resource_quota(raw: object) -> NamespaceQuota:
     return replace(quota.of_devices(), scoped=(str(metadata["name"]),))
 
 
+def disruption_budget(raw: object) -> DisruptionBudget | None:
+    """A PodDisruptionBudget, ``None`` for one without selector, which is about no pod (an empty one is about all).
+
+    One that its controller has not reported on yet allows nothing.
+    """
+    body, place = _named(raw, "poddisruptionbudget")
+    metadata, spec, status = (fields.member(body, member, place) for member in ("metadata", "spec", "status"))
+    if spec.get("selector") is None:
+        return None
+    selector = fields.member(spec, "selector", f"{place} spec")
+    return DisruptionBudget(
+        namespace=fields.text(metadata, "namespace", f"{place} metadata") or "default",
+        name=metadata["name"],
+        requirements=tuple(neighbours.requirements(selector, f"{place} spec.selector")),
+        allowed=max(fields.number(status, "disruptionsAllowed", f"{place} status"), 0),
+    )
+
+
 def priority_class(raw: object) -> tuple[str, int]:
     """The name and the value of a PriorityClass."""
     body, place = _named(raw, "priorityclass")
@@ -130,6 +149,7 @@ def readable_queue(raw: object) -> tuple[Queue, tuple[WireError, ...]]:
         deserved=tolerant.amounts(spec, "deserved", inside),
         parent=tolerant.read(lambda: fields.text(spec, "parent", inside), ""),
         open=tolerant.read(lambda: fields.text(status, "state", f"{place} status"), "") not in ("Closed", "Closing"),
+        reclaimable=spec.get("reclaimable") is not False,
         priority=tolerant.read(lambda: fields.number(spec, "priority", inside), 0),
         made_at=seconds(body["metadata"].get("creationTimestamp")),
     )

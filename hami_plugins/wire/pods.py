@@ -13,6 +13,7 @@ from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.wire import fields, neighbours, quantity
 from hami_plugins.wire.fields import Json
+from hami_plugins.wire.gang_keys import PREEMPTABLE_KEY
 from hami_plugins.wire.lenient import inside, mappings, seconds, text, texts
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -78,13 +79,14 @@ def pod(raw: object, *, default_requests: bool = True) -> Pod:
         for listed in CONTAINER_LISTS
         for at, raw in enumerate(fields.items(spec, listed, in_spec))
     )
+    annotations = fields.text_map(metadata, "annotations", in_metadata)
     node = fields.text(spec, "nodeName", in_spec)
     return Pod(
         namespace=namespace,
         name=name,
         uid=PodUid(fields.text(metadata, "uid", in_metadata)),
         labels=labels,
-        annotations=fields.text_map(metadata, "annotations", in_metadata),
+        annotations=annotations,
         containers=containers,
         scheduler=fields.text(spec, "schedulerName", in_spec),
         node=NodeName(node) if node else None,
@@ -98,6 +100,8 @@ def pod(raw: object, *, default_requests: bool = True) -> Pod:
         constraints=_constraints(spec, containers, in_spec),
         neighbours=neighbours.decode(spec, labels, namespace, in_spec),
         made_at=seconds(metadata.get("creationTimestamp")),
+        preempts=fields.text(spec, "preemptionPolicy", in_spec) != "Never",
+        preemptable=annotations.get(PREEMPTABLE_KEY, labels.get(PREEMPTABLE_KEY, "")) != "false",
     )
 
 

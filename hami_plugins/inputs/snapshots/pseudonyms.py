@@ -27,6 +27,7 @@ class Named(StrEnum):
     TASK = "task"
     CLASS = "class"
     QUOTA = "quota"
+    BUDGET = "budget"
     SCHEDULER = "scheduler"
     RUNTIME = "runtime"
 

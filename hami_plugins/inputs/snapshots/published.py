@@ -40,7 +40,7 @@ STATES: Final = """
     KubeletHasNoDiskPressure KubeletHasDiskPressure KubeletHasSufficientPID KubeletHasInsufficientPID
     NeuronHasError NeuronHasNoError NeuronHasErrors NeuronHealthy DevicePluginReady
     NoSchedule PreferNoSchedule NoExecute Equal Exists In NotIn DoesNotExist Gt Lt DoNotSchedule ScheduleAnyway Honor
-    Ignore Always OnFailure Never Requesting Reported Deleted UTC Healthy Unhealthy
+    Ignore Always OnFailure Never PreemptLowerPriority Requesting Reported Deleted UTC Healthy Unhealthy
     BestEffort NotBestEffort NotTerminating PriorityClass CrossNamespacePodAffinity VolumeAttributesClass
     """
 """States, operators and effects of Kubernetes, Volcano and the node agents."""

@@ -234,6 +234,7 @@ _POD: Final = _fields(
         "schedulerName": _name(Named.SCHEDULER),
         "priority": Walk.whole,
         "priorityClassName": _name(Named.CLASS),
+        "preemptionPolicy": _WORD,
         "runtimeClassName": _name(Named.RUNTIME),
         "schedulingGates": _each(lambda _walk, _raw: {"name": "gate"}),
         "overhead": _AMOUNTS,
@@ -291,6 +292,13 @@ _OBJECTS: Final[Mapping[str, Rule]] = {
                 }
             ),
             "status": _fields({"used": _AMOUNTS}),
+        }
+    ),
+    "PodDisruptionBudget": _fields(
+        {
+            "metadata": _metadata(Named.BUDGET),
+            "spec": _fields({"selector": _SELECTOR}),
+            "status": _fields({"disruptionsAllowed": Walk.whole}),
         }
     ),
     "Queue": _fields(

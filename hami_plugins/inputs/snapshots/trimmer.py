@@ -66,6 +66,7 @@ _KEPT: Final[Mapping[str, Keep_]] = {
             "schedulerName": True,
             "priority": True,
             "priorityClassName": True,
+            "preemptionPolicy": True,
             "runtimeClassName": True,
             "schedulingGates": True,
             "overhead": True,
@@ -90,6 +91,11 @@ _KEPT: Final[Mapping[str, Keep_]] = {
         "metadata": _NAMED,
         "spec": {"hard": True, "scopes": True, "scopeSelector": {"matchExpressions": [{"scopeName": True}]}},
         "status": {"used": True},
+    },
+    "PodDisruptionBudget": {
+        "metadata": _NAMED,
+        "spec": {"selector": True},
+        "status": {"disruptionsAllowed": True},
     },
     "Queue": {
         "metadata": _NAMED,
@@ -168,6 +174,7 @@ class Trimmer:
             *GROUP_KEYS,
             *QUEUE_KEYS,
             *TASK_KEYS,
+            gang_keys.PREEMPTABLE_KEY,
         }
 
     def objects(self, raws: Iterable[object]) -> Iterator[dict[str, object]]:

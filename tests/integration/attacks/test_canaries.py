@@ -21,7 +21,16 @@ from hami_plugins.vendors import builtin
 
 REGISTRY = builtin()
 OBJECTS: list[Any] = list(yaml.safe_load_all((Path(__file__).parent / "cluster.yaml").read_text(encoding="utf-8")))
-KEPT_KINDS = {"Node", "Pod", "ResourceQuota", "Queue", "PodGroup", "PriorityClass", "Device"}
+KEPT_KINDS = {
+    "Node",
+    "Pod",
+    "ResourceQuota",
+    "PodDisruptionBudget",
+    "Queue",
+    "PodGroup",
+    "PriorityClass",
+    "Device",
+}
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*")
 
 Place = tuple[Any, ...]

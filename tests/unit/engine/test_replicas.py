@@ -35,6 +35,8 @@ CHANGED: Mapping[str, Any] = {
     "constraints": NodeConstraints(node=None, selector=(("a", "b"),)),
     "neighbours": None,
     "of_group": {"a": "b"},
+    "preempts": False,
+    "preemptable": False,
 }
 
 

@@ -76,6 +76,8 @@ def test_quotas_queues_gangs_and_priorities_are_kept() -> None:
         a_quota("a", pods=5),
         a_quota("b", pods=3, services=9),
         {"kind": "Queue", "metadata": {"name": "gold"}, "spec": {"weight": 3}},
+        {"kind": "PodDisruptionBudget", "metadata": {"name": "two", "namespace": "team"}, "spec": {"selector": {}}},
+        {"kind": "PodDisruptionBudget", "metadata": {"name": "of-no-pod", "namespace": "team"}, "spec": {}},
         {"kind": "PodGroup", "metadata": {"name": "ring", "namespace": "team"}, "spec": {"minMember": 4}},
         {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000},
         {"kind": "Service", "metadata": {"name": "ignored"}},
@@ -85,6 +87,7 @@ def test_quotas_queues_gangs_and_priorities_are_kept() -> None:
     assert snapshot.queues["gold"].weight == 3
     assert snapshot.pod_groups["team/ring"].min_member == 4
     assert snapshot.priorities["high"] == 1000
+    assert [budget.name for budget in snapshot.budgets] == ["two"]
 
 
 def test_priorities_of_classes_that_the_listing_lacks_are_those_of_its_pods() -> None:

@@ -110,6 +110,7 @@ def test_everything_that_is_read_of_a_pod_stays() -> None:
         "schedulerName": "s",
         "priority": 5,
         "priorityClassName": "high",
+        "preemptionPolicy": "Never",
         "runtimeClassName": "nvidia",
         "schedulingGates": [{"name": "g"}],
         "overhead": {"cpu": "1"},
@@ -135,7 +136,7 @@ def test_everything_that_is_read_of_a_pod_stays() -> None:
         "name": "p",
         "namespace": "n",
         "uid": "u",
-        "labels": {"app": "a"},
+        "labels": {"app": "a", "volcano.sh/preemptable": "false"},
         "creationTimestamp": "2025-12-31T00:00:00Z",
         "deletionTimestamp": "2026-01-01T00:00:00Z",
     }

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hami_plugins.errors import WireError
-from hami_plugins.model.cluster import NamespaceQuota, PodGroup, Queue
+from hami_plugins.model.cluster import DisruptionBudget, NamespaceQuota, PodGroup, Queue
 from hami_plugins.model.inventory import NodeCondition
 from hami_plugins.model.nodes import Taint
+from hami_plugins.model.pods import Requirement
 from hami_plugins.model.quantity import NANO
 from hami_plugins.wire import objects
 from tests.unit.wire import mutations
@@ -136,6 +138,27 @@ def test_of_a_quota_with_scopes_only_the_limits_that_hami_reads_are_everybodys(s
     assert objects.resource_quota(quota) == NamespaceQuota(
         namespace="team", hard={"limits.nvidia.com/gpumem": 3000 * NANO}, scoped=("some",)
     )
+
+
+def test_a_budget_gives_the_pods_that_it_covers_and_how_many_may_go() -> None:
+    raw = {
+        "metadata": {"name": "web", "namespace": "team"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1},
+        "status": {"disruptionsAllowed": 2},
+    }
+    covers = (Requirement("app", "In", ("web",)),)
+    expected = DisruptionBudget(namespace="team", name="web", requirements=covers, allowed=2)
+    assert objects.disruption_budget(raw) == expected
+    assert objects.disruption_budget({**raw, "status": {"disruptionsAllowed": -1}}) == replace(expected, allowed=0)
+    assert objects.disruption_budget({**raw, "status": {}}) == replace(expected, allowed=0)
+    everything = objects.disruption_budget({**raw, "spec": {"selector": {}}})
+    assert everything == replace(expected, requirements=())
+    assert objects.disruption_budget({**raw, "spec": {}}) is None
+
+
+def test_a_queue_that_is_not_reclaimable_says_so() -> None:
+    assert objects.queue({"metadata": {"name": "q"}, "spec": {}}).reclaimable
+    assert not objects.queue({"metadata": {"name": "q"}, "spec": {"reclaimable": False}}).reclaimable
 
 
 def test_a_queue_gives_its_shares() -> None:

@@ -293,3 +293,24 @@ def test_one_thing_of_a_raw_pod_is_read_without_the_rest() -> None:
 def test_of_a_broken_pod_nothing_is_there(broken: dict[str, object]) -> None:
     assert (pods.node_of(broken), pods.finished(broken), pods.leaving(broken)) == ("", False, False)
     assert (pods.owners(broken), [*pods.containers_of(broken)]) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("annotations", "labels", "preemptable"),
+    [
+        ({}, {}, True),
+        ({"volcano.sh/preemptable": "false"}, {}, False),
+        ({}, {"volcano.sh/preemptable": "false"}, False),
+        ({"volcano.sh/preemptable": "true"}, {"volcano.sh/preemptable": "false"}, True),
+    ],
+)
+def test_a_pod_may_be_evicted_unless_it_says_otherwise(
+    annotations: dict[str, str], labels: dict[str, str], preemptable: bool
+) -> None:
+    raw = {"metadata": {"name": "p", "annotations": annotations, "labels": labels}}
+    assert objects.pod(raw).preemptable is preemptable
+
+
+def test_a_policy_of_never_keeps_others_from_being_evicted_for_a_pod() -> None:
+    assert objects.pod({"metadata": {"name": "p"}}).preempts
+    assert not objects.pod({"metadata": {"name": "p"}, "spec": {"preemptionPolicy": "Never"}}).preempts
