@@ -20,6 +20,8 @@ NEAR: Final = "node(s) didn't match pod anti-affinity rules"
 UNWELCOME: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
 SKEWED: Final = "node(s) didn't match pod topology spread constraints"
 UNLABELLED: Final = "node(s) didn't match pod topology spread constraints (missing required label)"
+REASONS: Final = frozenset({FAR, NEAR, UNWELCOME, SKEWED, UNLABELLED})
+"""Every reason for which other pods keep a pod from nodes."""
 
 
 def matter(snapshot: ClusterSnapshot) -> bool:

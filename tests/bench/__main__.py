@@ -27,6 +27,7 @@ from tests.bench import (
     node,
     simulation,
     translation,
+    victims,
 )
 from tests.bench.measuring import Figure, machine, printed, write
 
@@ -41,6 +42,7 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "commands": commands.plan_and_relax,
     "dump": commands.dump,
     "gates": gates.figures,
+    "victims": victims.figures,
     "translation": translation.figures,
     "adapter-webhook": adapter.webhook,
     "adapter-devices": adapter.devices,

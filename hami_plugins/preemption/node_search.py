@@ -1,0 +1,204 @@
+"""The cheapest victims on one node: exact, by best-first search between lower bounds and the decision function."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Final, NamedTuple
+
+from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.model.pods import PodRecord
+from hami_plugins.model.units import DeviceId
+from hami_plugins.preemption.bounds import Amount, RoomBounds, Row, added, freed_by
+from hami_plugins.preemption.costs import NEVER, CostScale
+from hami_plugins.preemption.rules import EvictionRules
+from hami_plugins.preemption.values import Victim
+
+MOST_STEPS: Final = 20_000
+"""Steps of one search; after them the best set that is known counts, which may be larger than the smallest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Unit:
+    """Pods of a node that leave together: one pod, or a gang that cannot lose a member and keep its minimum.
+
+    ``elsewhere`` are the members of such a gang on other nodes. Units of equal ``effect`` are worth the same to any
+    pod that needs room.
+    """
+
+    row: Row
+    records: tuple[PodRecord, ...]
+    elsewhere: tuple[Victim, ...] = ()
+    gang: str = ""
+    effect: Hashable = None
+    bound: bool = False
+
+    @property
+    def name(self) -> str:
+        """What identifies the unit on any node: its gang, or its pod."""
+        return f"gang {self.gang}" if self.gang else name_of(self.records[0])
+
+
+def name_of(record: PodRecord) -> str:
+    """What identifies a pod in any search."""
+    return record.uid or record.full_name
+
+
+class Branch(NamedTuple):
+    """A branch of a search: units that stay, by their names, and gangs that have left as a whole."""
+
+    spared: frozenset[str] = frozenset()
+    left: frozenset[str] = frozenset()
+
+
+def units_of(
+    entry: NodeEntry,
+    may_go: Callable[[PodRecord], bool],
+    rules: EvictionRules,
+    scale: CostScale,
+    *,
+    whole_cost: bool,
+) -> list[Unit]:
+    """What may leave a node, the cheapest first. With ``whole_cost`` a gang costs its members elsewhere, too."""
+    position = {device: at for at, device in enumerate(entry.ids)}
+    found: list[Unit] = []
+    by_gang: dict[str, list[PodRecord]] = {}
+    for record in filter(may_go, entry.pods):
+        gang = rules.gang_of(record)
+        if gang:
+            by_gang.setdefault(gang, []).append(record)
+        if not gang or rules.gangs[gang].spares([record]):
+            row = _row([record], position, scale, rules)
+            found.append(Unit(row=row, records=(record,), effect=_effect(record, rules), bound=rules.is_bound(record)))
+    for name, records in by_gang.items():
+        members = rules.gangs[name].members
+        if not all(may_go(member.pod) for member in members):
+            continue
+        elsewhere = tuple(member for member in members if member.node != entry.name)
+        extra = sum(scale.of(member.pod, rules.priority_of(member.pod)) for member in elsewhere) if whole_cost else 0
+        row = _row(records, position, scale, rules)
+        row = row._replace(cost=row.cost + extra)
+        found.append(Unit(row=row, records=tuple(records), elsewhere=elsewhere, gang=name, effect=name, bound=True))
+    return sorted(found, key=lambda unit: (unit.row.cost, unit.name))
+
+
+def _row(records: Sequence[PodRecord], position: Mapping[DeviceId, int], scale: CostScale, rules: EvictionRules) -> Row:
+    frees: dict[int, Amount] = {}
+    requests: dict[str, int] = {}
+    for record in records:
+        for at, amount in freed_by(record, position):
+            frees[at] = added(frees.get(at), amount)
+        for name, nano in record.requests:
+            requests[name] = requests.get(name, 0) + nano
+    cost = sum(scale.of(record, rules.priority_of(record)) for record in records)
+    return Row(cost, tuple(frees.items()), tuple(requests.items()), len(records))
+
+
+def _effect(record: PodRecord, rules: EvictionRules) -> Hashable:
+    """All of a pod that the decision about another pod depends on, and the rules about several victims."""
+    bound = rules.is_bound(record)
+    return (
+        record.allocations,
+        record.requests,
+        record.init_finished,
+        record.namespace,
+        record.group if bound else "",
+        record.task if bound else "",
+        record.queue,
+        tuple(record.labels.items()) if bound else (),
+    )
+
+
+class NodeSearch:
+    """Finds the cheapest units of one node without which it takes some copies of a pod.
+
+    ``takes`` is the decision function: whether the node takes so many copies when these pods have left.
+    """
+
+    def __init__(
+        self,
+        entry: NodeEntry,
+        units: Sequence[Unit],
+        bounds: RoomBounds,
+        rules: EvictionRules,
+        takes: Callable[[Collection[PodRecord], int], bool],
+    ) -> None:
+        self._entry = entry
+        self._units = units
+        self._bounds = bounds
+        self._rules = rules
+        self._takes = takes
+        latest: dict[Hashable, int] = {}
+        self._before: list[int] = []
+        for at, unit in enumerate(units):
+            self._before.append(latest.get(unit.effect, -1))
+            latest[unit.effect] = at
+
+    def cheapest(self, copies: int) -> tuple[int, tuple[Unit, ...]]:
+        """The cost and the units; ``NEVER`` and none where no allowed set is enough."""
+        turn = count()
+        tested: set[tuple[int, ...]] = set()
+        waiting: list[tuple[int, int, int, tuple[int, ...], int]] = [(self._bound((), 0, copies), 0, next(turn), (), 0)]
+        for _ in range(MOST_STEPS):
+            if not waiting or waiting[0][0] >= NEVER:
+                return NEVER, ()
+            least, _, _, chosen, at = heapq.heappop(waiting)
+            cost = sum(self._units[each].row.cost for each in chosen)
+            if least == cost and chosen not in tested:
+                tested.add(chosen)
+                if self._takes([record for each in chosen for record in self._units[each].records], copies):
+                    return cost, tuple(self._units[each] for each in chosen)
+            for successor in ((*chosen, at), chosen) if at < len(self._units) else ():
+                if len(successor) > len(chosen) and not self._may_join(chosen, at):
+                    continue
+                bound = self._bound(successor, at + 1, copies)
+                if bound < NEVER:
+                    heapq.heappush(waiting, (bound, -at, next(turn), successor, at + 1))
+        return self._reduced(copies)
+
+    def _bound(self, chosen: tuple[int, ...], at: int, copies: int) -> int:
+        """At least what any set costs that has these units, and of the others only those from ``at`` on."""
+        gone = [self._units[each].row for each in chosen]
+        rows = [unit.row for unit in self._units[at:]]
+        return sum(row.cost for row in gone) + self._bounds.costs(self._entry, rows, copies, gone)[-1]
+
+    def _may_join(self, chosen: tuple[int, ...], at: int) -> bool:
+        """Whether a unit may go with others: of equal ones the cheapest go first, and the rules allow all together."""
+        unit, before = self._units[at], self._before[at]
+        if before >= 0 and before not in chosen:
+            return False
+        if not unit.bound:
+            return True
+        together = [self._units[each] for each in (*chosen, at)]
+        return allowed_together(together, self._rules)
+
+    def _reduced(self, copies: int) -> tuple[int, tuple[Unit, ...]]:
+        """All that may leave together, without what need not leave, the dearest given back first."""
+        chosen: list[int] = []
+        for at in range(len(self._units)):
+            if allowed_together([self._units[each] for each in (*chosen, at)], self._rules):
+                chosen.append(at)
+        if not self._enough(chosen, copies):
+            return NEVER, ()
+        for at in reversed(tuple(chosen)):
+            fewer = [each for each in chosen if each != at]
+            chosen = fewer if self._enough(fewer, copies) else chosen
+        return sum(self._units[at].row.cost for at in chosen), tuple(self._units[at] for at in chosen)
+
+    def _enough(self, chosen: Sequence[int], copies: int) -> bool:
+        return self._takes([record for each in chosen for record in self._units[each].records], copies)
+
+
+def allowed_together(units: Sequence[Unit], rules: EvictionRules) -> bool:
+    """Whether the rules about several victims allow all these units; no pod is in two of them."""
+    whole = [unit.gang for unit in units if unit.gang]
+    if any(not unit.gang and rules.gang_of(unit.records[0]) in whole for unit in units):
+        return False
+    return rules.conflict(records_of(units), whole) is None
+
+
+def records_of(units: Sequence[Unit]) -> list[PodRecord]:
+    """All pods of these units, those on other nodes, too."""
+    return [record for unit in units for record in (*unit.records, *(victim.pod for victim in unit.elsewhere))]

@@ -1,0 +1,130 @@
+"""The cheapest victims in a cluster, for one pod or a whole gang, proven by the decision function.
+
+"Cheapest" is, in this order: the lowest highest priority; the fewest pods; fewest pods of the highest priority, of the
+next, and so on; the least work lost, which means the youngest pods. Pods that are being deleted count as gone.
+Victims are pods of the nodes that get the waiting pods, and the rest of gangs that are evicted as a whole.
+
+For members with equal demands the set is the cheapest there is; members with different demands are placed one demand
+after another. Not looked for are victims that only make a quota of devices larger from another node, or that keep the
+pod away by their anti-affinity.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from hami_plugins.engine.decide import Decider, PodDemand
+from hami_plugins.engine.intake import PodInfo, Rules
+from hami_plugins.engine.registry import Registry
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.decisions import Placed
+from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.model.pods import Pod
+from hami_plugins.model.policy import Policy
+from hami_plugins.model.units import NodeName
+from hami_plugins.preemption.bounds import RoomBounds
+from hami_plugins.preemption.costs import CostScale
+from hami_plugins.preemption.demand_search import DemandSearch, Knowledge
+from hami_plugins.preemption.rules import EvictionRules, Preemptor, divided_gate
+from hami_plugins.preemption.values import EvictionPlan, NoVictims, Victim
+from hami_plugins.queueing.queues import EnqueueAdmission, requests_of
+
+MOST_DEMANDS: Final = 8
+"""Demands whose nodes are remembered."""
+
+
+class VictimSearch:
+    """Searches for victims. Keeps verdicts, and of the last demands what is known of nodes that have not changed.
+
+    ``rules`` say how the cluster divides itself among queues; ``uncounted`` is as in ``Decider``.
+    """
+
+    def __init__(
+        self, registry: Registry, rules: Rules | None = None, *, uncounted: Collection[str] | None = None
+    ) -> None:
+        self._decider = Decider(registry, uncounted=uncounted)
+        self._rules = rules or Rules()
+        self._known: OrderedDict[Hashable, Knowledge] = OrderedDict()
+        self._priorities: dict[NodeName, tuple[NodeEntry, frozenset[int]]] = {}
+
+    def find(
+        self, snapshot: ClusterSnapshot, infos: Sequence[PodInfo], gate: EnqueueAdmission | None = None
+    ) -> EvictionPlan | NoVictims:
+        """The cheapest evictions after which all these pods of one gang, or this one pod, have a place.
+
+        ``gate`` holds queue usage with the shares of this moment; without it, it is worked out from the snapshot.
+        """
+        preemptor = Preemptor.of(snapshot, infos)
+        if not preemptor.preempts:
+            return NoVictims(why="its preemptionPolicy is Never")
+        if gate is None and preemptor.queue:
+            gate = divided_gate(snapshot, preemptor, self._rules)
+        current = snapshot
+        victims, ending, places = list[Victim](), list[Victim](), list[tuple[Pod, Placed]]()
+        remaining = list(infos)
+        for members in _by_demand(infos):
+            rules = EvictionRules(current, Preemptor.of(current, remaining), gate)
+            search = self._search(current, rules, members)
+            solution = search.cheapest()
+            found = None if solution is None else search.placed(solution)
+            if solution is None or found is None:
+                return search.refusal()
+            victims += solution.victims
+            ending += solution.ending
+            places += found.places
+            remaining = [info for info in remaining if all(info is not member for member in members)]
+            current = _with_fewer_allowed(found.after, rules, solution.victims)
+            gate = rules.usage_after(victim.pod for victim in solution.victims)
+            for info in members if gate is not None else ():
+                gate = None if gate is None else gate.given(preemptor.queue, requests_of(info.pod))
+        after = replace(current, budgets=snapshot.budgets)
+        return EvictionPlan(victims=tuple(victims), ending=tuple(ending), places=tuple(places), after=after)
+
+    def _search(self, snapshot: ClusterSnapshot, rules: EvictionRules, members: Sequence[PodInfo]) -> DemandSearch:
+        """The search for one demand; what an earlier one for its like knows of unchanged nodes is taken over."""
+        demand, policy = members[0].demand, members[0].policy
+        priorities = self._priorities_in(snapshot)
+        scale = CostScale(priorities.union(snapshot.priorities.values(), (info.pod.priority for info in members)))
+        key = demand, policy, len(members), scale.priorities
+        context = None if demand.headroom else rules.context
+        known = self._known.pop(key, None)
+        if known is None or context is None or known.rules.context != context:
+            bounds = RoomBounds(demand, policy, self._decider.registry, self._decider.uncounted)
+            known = Knowledge(rules, scale, bounds, {})
+        rules.recall(known.rules)
+        search = DemandSearch(self._decider, snapshot, rules, members, known)
+        self._known[key] = known._replace(nodes=search.nodes)
+        while len(self._known) > MOST_DEMANDS:
+            self._known.popitem(last=False)
+        return search
+
+    def _priorities_in(self, snapshot: ClusterSnapshot) -> set[int]:
+        """The priorities of all running pods."""
+        before = self._priorities
+        self._priorities = {
+            entry.name: known
+            if (known := before.get(entry.name)) is not None and known[0] is entry
+            else (entry, frozenset(record.priority for record in entry.pods))
+            for entry in snapshot.nodes
+        }
+        return set().union(*(found for _, found in self._priorities.values()))
+
+
+def _by_demand(infos: Iterable[PodInfo]) -> Iterable[Sequence[PodInfo]]:
+    """The members with equal demands together, in the order of their first ones."""
+    found: dict[tuple[PodDemand, Policy], list[PodInfo]] = {}
+    for info in infos:
+        found.setdefault((info.demand, info.policy), []).append(info)
+    return found.values()
+
+
+def _with_fewer_allowed(snapshot: ClusterSnapshot, rules: EvictionRules, victims: Iterable[Victim]) -> ClusterSnapshot:
+    """The cluster whose budgets have been used by these evictions."""
+    used = Counter((each.namespace, each.name) for victim in victims for each in rules.budgets_of(victim.pod))
+    if not used:
+        return snapshot
+    budgets = (replace(each, allowed=each.allowed - used[each.namespace, each.name]) for each in snapshot.budgets)
+    return replace(snapshot, budgets=tuple(budgets))

@@ -1,0 +1,70 @@
+"""The answers of a search for victims: a plan of evictions, or why there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.decisions import Placed
+from hami_plugins.model.pods import Pod, PodRecord
+from hami_plugins.model.units import NodeName
+
+
+class Rule(StrEnum):
+    """Why a running pod may not be evicted for another pod."""
+
+    PRIORITY = "priority"
+    CRITICAL = "critical"
+    MARKED = "preemptable"
+    SAME_GANG = "same-gang"
+    SCHEDULER = "scheduler"
+    QUEUE = "queue"
+    SHARE = "share"
+    BUDGET = "budget"
+    GANG = "gang"
+    AFFINITY = "affinity"
+
+
+class Spared(NamedTuple):
+    """A running pod that may not be evicted, the rule that forbids it, and the rule's numbers in words."""
+
+    pod: PodRecord
+    rule: Rule
+    why: str
+
+    def __str__(self) -> str:
+        return f"may not evict {self.pod.full_name}: {self.why}"
+
+
+class Victim(NamedTuple):
+    """A running pod that would be evicted, and its node."""
+
+    pod: PodRecord
+    node: NodeName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictionPlan:
+    """The pods to evict, and where the waiting pods go afterwards.
+
+    ``ending`` are pods on the chosen nodes that are being deleted already: the places are free when they are gone, too.
+    ``after`` is the cluster without victims and ending pods, and with the placed pods.
+    """
+
+    victims: tuple[Victim, ...]
+    ending: tuple[Victim, ...]
+    places: tuple[tuple[Pod, Placed], ...]
+    after: ClusterSnapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoVictims:
+    """No allowed set of victims makes the pods fit.
+
+    ``why`` is the reason, ``spared`` one pod for each rule that forbids an eviction, and how many it spares.
+    """
+
+    why: str
+    spared: tuple[tuple[Spared, int], ...] = ()

@@ -1,0 +1,452 @@
+"""Who is evicted for whom: one claim for each rule, on one or two cards of the plain vendor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hami_plugins.engine.intake import PodInfo, Rules, take_in
+from hami_plugins.engine.inventory import with_pods
+from hami_plugins.engine.quota import left_in
+from hami_plugins.engine.registry import Registry
+from hami_plugins.model.cluster import ClusterSnapshot, DisruptionBudget, NamespaceQuota, PodGroup, Queue
+from hami_plugins.model.nodes import NodeFacts
+from hami_plugins.model.pods import Neighbours, NodeConstraints, PodRecord, PodTerm, Requirement
+from hami_plugins.model.quantity import NANO
+from hami_plugins.preemption.search import VictimSearch
+from hami_plugins.preemption.values import EvictionPlan, NoVictims, Rule
+from tests import acme
+from tests.builders import (
+    COUNT,
+    MEMORY,
+    a_container,
+    a_device,
+    a_node,
+    a_pod,
+    a_record,
+    a_share,
+    a_snapshot,
+    allocated,
+    amounts,
+)
+
+REGISTRY = Registry([acme.SPEC])
+CARD = 16_384
+QUEUE, GROUP = "scheduling.volcano.sh/queue-name", "scheduling.k8s.io/group-name"
+
+
+def running(name: str, card: int = 0, memory: int = 10_000, **fields: Any) -> PodRecord:
+    """A pod with priority 0 that holds most of a card."""
+    record = a_record(allocated(a_share(f"card-{card}", memory)), name=name, requests=((MEMORY, memory * NANO),))
+    return replace(record, **fields)
+
+
+def a_cluster(*by_node: Sequence[PodRecord], cards: int = 2, **about: Any) -> ClusterSnapshot:
+    """Nodes n0, n1 ... of equal cards, with these pods."""
+    total = amounts({COUNT: 10 * cards, MEMORY: CARD * cards})
+    nodes = [
+        with_pods(a_node(f"n{at}", *[a_device()] * cards, facts=NodeFacts(allocatable=total)), records)
+        for at, records in enumerate(by_node)
+    ]
+    return replace(a_snapshot(*nodes), **about)
+
+
+def waiting(memory: int = 10_000, *, name: str = "high", priority: int = 100, count: int = 1, **fields: Any) -> PodInfo:
+    """A pod of priority 100 that asks for most of a card."""
+    pod = a_pod(a_container({COUNT: count, MEMORY: memory}), name=name, priority=priority)
+    constraints = NodeConstraints(requests=((MEMORY, memory * NANO),) if fields.get("scheduler") else ())
+    return take_in(replace(pod, constraints=constraints, **fields), REGISTRY, Rules())
+
+
+def in_queue(memory: int = 10_000, queue: str = "mine", **fields: Any) -> PodInfo:
+    return waiting(memory, scheduler="volcano", annotations={QUEUE: queue, GROUP: "waiting"}, **fields)
+
+
+def find(snapshot: ClusterSnapshot, *infos: PodInfo) -> EvictionPlan | NoVictims:
+    return VictimSearch(REGISTRY).find(snapshot, infos or (waiting(),))
+
+
+def victims(snapshot: ClusterSnapshot, *infos: PodInfo) -> list[str]:
+    found = find(snapshot, *infos)
+    assert isinstance(found, EvictionPlan), found
+    return sorted(victim.pod.name for victim in found.victims)
+
+
+def refusal(snapshot: ClusterSnapshot, *infos: PodInfo) -> NoVictims:
+    found = find(snapshot, *infos)
+    assert isinstance(found, NoVictims), found
+    return found
+
+
+def spared(snapshot: ClusterSnapshot, *infos: PodInfo) -> list[str]:
+    return [str(each) for each, _ in refusal(snapshot, *infos).spared]
+
+
+class TestTheCheapestSet:
+    def test_a_pod_that_fits_needs_no_victims(self) -> None:
+        found = find(a_cluster([running("a")]))
+        assert isinstance(found, EvictionPlan)
+        assert (found.victims, found.ending) == ((), ())
+        assert found.places[0][1].node == "n0"
+
+    def test_sums_that_suffice_do_not_help_where_no_card_has_room(self) -> None:
+        """Two cards with 6 GiB free each: the decision is made card by card."""
+        assert victims(a_cluster([running("a", 0), running("b", 1)])) == ["a"]
+
+    def test_both_pods_of_one_card_leave_and_none_of_two(self) -> None:
+        pods = [running("mid", 0, 8_000, priority=5), running("low", 0, 8_000)]
+        pods += [running("mid-1", 1, 8_000, priority=5), running("low-1", 1, 8_000)]
+        assert victims(a_cluster(pods), waiting(16_000)) in (["low", "mid"], ["low-1", "mid-1"])
+
+    def test_one_pod_of_higher_priority_stays_where_two_of_lower_priority_are_enough(self) -> None:
+        assert victims(
+            a_cluster([running("mid", 0, priority=5), running("a", 1, 8_000), running("b", 1, 8_000)]), waiting(16_000)
+        ) == ["a", "b"]
+
+    def test_of_equal_priorities_the_fewest_pods_leave(self) -> None:
+        pods = [running("a", 0, 8_000), running("b", 0, 8_000), running("c", 1, 16_000)]
+        assert victims(a_cluster(pods), waiting(16_000)) == ["c"]
+
+    def test_of_equally_many_the_ones_with_fewer_of_the_highest_priority_leave(self) -> None:
+        pods = [running("a", 0, 8_000, priority=5), running("b", 0, 8_000, priority=5)]
+        pods += [running("c", 1, 8_000, priority=5), running("d", 1, 8_000)]
+        assert victims(a_cluster(pods), waiting(16_000)) == ["c", "d"]
+
+    def test_of_equals_the_youngest_leaves(self) -> None:
+        pods = [running("old", 0, made_at=100), running("young", 1, made_at=200)]
+        assert victims(a_cluster(pods)) == ["young"]
+        assert victims(a_cluster(pods[::-1])) == ["young"]
+        assert victims(a_cluster(pods[:1], [running("new", made_at=300)], cards=1)) == ["new"]
+
+    def test_a_pod_of_unknown_age_counts_as_the_oldest(self) -> None:
+        assert victims(a_cluster([running("unknown", 0), running("old", 1, made_at=1)])) == ["old"]
+
+    def test_pods_that_are_being_deleted_leave_before_any_victim(self) -> None:
+        found = find(a_cluster([running("a", 0, terminating=True), running("b", 1)]))
+        assert isinstance(found, EvictionPlan)
+        assert found.victims == ()
+        assert [each.pod.name for each in found.ending] == ["a"]
+
+    def test_shares_of_devices_that_a_node_has_lost_make_no_room(self) -> None:
+        lost = replace(running("a"), allocations=(allocated(a_share("card-9", 10_000)),))
+        assert victims(a_cluster([lost, running("b")], cards=1)) == ["b"]
+
+    def test_the_state_afterwards_has_the_pod_and_no_victim(self) -> None:
+        found = find(a_cluster([running("a")], cards=1))
+        assert isinstance(found, EvictionPlan)
+        assert [record.name for record in found.after.nodes[0].pods] == ["high"]
+
+    def test_node_sums_have_victims_as_devices_do(self) -> None:
+        facts = NodeFacts(allocatable=amounts({"cpu": 4, "pods": 2}))
+        pods = [running("a", 0, 10, requests=(("cpu", NANO),)), running("b", 1, 10, requests=(("cpu", 3 * NANO),))]
+        node = with_pods(a_node("n", a_device(), a_device(), facts=facts), pods)
+        info = waiting(10)
+        demand = replace(info.demand, constraints=NodeConstraints(requests=(("cpu", 2 * NANO),)))
+        assert victims(a_snapshot(node), replace(info, demand=demand)) == ["b"]
+
+    def test_a_node_with_all_its_pods_loses_one(self) -> None:
+        facts = NodeFacts(allocatable=amounts({"pods": 1}))
+        node = with_pods(a_node("n", a_device(), facts=facts), [running("a", 0, 10)])
+        assert victims(a_snapshot(node), waiting(10)) == ["a"]
+
+    def test_pods_on_nodes_that_the_pod_may_not_use_stay(self) -> None:
+        snapshot = a_cluster([running("a", priority=1)], [running("b")], cards=1)
+        only = replace(
+            snapshot,
+            nodes=tuple(
+                replace(each, facts=replace(each.facts, unschedulable=each.name == "n1")) for each in snapshot.nodes
+            ),
+        )
+        assert victims(only) == ["a"]
+        none = refusal(a_snapshot(replace(snapshot.nodes[0], facts=NodeFacts(unschedulable=True))))
+        assert none.why == "no node with such devices allows the pod, whatever runs there"
+
+    def test_a_quota_counts_what_victims_return(self) -> None:
+        quota = {"default": NamespaceQuota(namespace="default", hard={f"limits.{MEMORY}": 12_000 * NANO})}
+        snapshot = a_cluster([running("a", 0), running("other", 1, namespace="team")], quotas=quota)
+        info = waiting()
+
+        info = take_in(info.submitted, REGISTRY, Rules(), left_in(snapshot, "default", REGISTRY), admitted=True)
+        assert victims(snapshot, info) == ["a"]
+        small = {"default": NamespaceQuota(namespace="default", hard={f"limits.{MEMORY}": 9_000 * NANO})}
+        assert isinstance(find(replace(snapshot, quotas=small), info), NoVictims)
+
+
+class TestWhoStays:
+    @pytest.mark.parametrize(
+        ("record", "info", "why"),
+        [
+            (running("a", priority=100), waiting(), "its priority 100 is not below 100"),
+            (running("a", preemptable=False), waiting(), 'volcano.sh/preemptable is "false"'),
+            (
+                running("a", namespace="kube-system"),
+                waiting(),
+                "it belongs to the system (namespace kube-system, priority 0)",
+            ),
+            (
+                running("a", priority=2_000_000_000),
+                waiting(priority=2_000_000_001),
+                "it belongs to the system (namespace default, priority 2000000000)",
+            ),
+            (
+                running("a", labels={"app": "web"}),
+                waiting(
+                    neighbours=Neighbours(
+                        near=(PodTerm("host", (Requirement("app", "In", ("web",)),), frozenset({"default"})),)
+                    )
+                ),
+                "the waiting pod has to be near it (podAffinity)",
+            ),
+            (
+                running("a", group="g"),
+                waiting(annotations={GROUP: "g"}),
+                "it is a member of the same gang",
+            ),
+            (running("a"), in_queue(), "it has no PodGroup, so Volcano does not evict it"),
+        ],
+    )
+    def test_a_pod_stays(self, record: PodRecord, info: PodInfo, why: str) -> None:
+        place = f"may not evict {record.full_name}: "
+        assert spared(a_cluster([record], cards=1), info) == [place + why]
+
+    def test_one_priority_lower_is_enough(self) -> None:
+        assert victims(a_cluster([running("a", priority=99)], cards=1)) == ["a"]
+
+    def test_a_pod_that_never_preempts_has_no_victims(self) -> None:
+        assert (
+            refusal(a_cluster([running("a")], cards=1), waiting(preempts=False)).why == "its preemptionPolicy is Never"
+        )
+
+    def test_a_refusal_counts_the_pods_of_each_rule(self) -> None:
+        pods = [running("a", priority=100), running("b", 1, priority=200), running("c", 1, 10, preemptable=False)]
+        found = refusal(a_cluster(pods))
+        assert found.why == "no pod on 1 nodes may be evicted for it"
+        assert [(each.rule, count) for each, count in found.spared] == [(Rule.PRIORITY, 2), (Rule.MARKED, 1)]
+
+    def test_a_refusal_says_when_evictable_pods_are_not_enough(self) -> None:
+        found = refusal(a_cluster([running("a", 0, 10), running("b", 0, 16_000, priority=100)], cards=1))
+        assert found.why == "no node has room even without pods that may be evicted (1 pods on 1 nodes)"
+
+
+class TestAffinity:
+    """The decision about the state afterwards knows which pods are left."""
+
+    def web(self, *records: PodRecord) -> ClusterSnapshot:
+        snapshot = a_cluster(records, cards=1)
+        facts = NodeFacts(labels={"host": "n0"})
+        return a_snapshot(*[replace(entry, facts=facts) for entry in snapshot.nodes])
+
+    def apart(self) -> PodInfo:
+        term = PodTerm("host", (Requirement("app", "In", ("web",)),), frozenset({"default"}))
+        return waiting(neighbours=Neighbours(apart=(term,)))
+
+    def test_a_victim_whose_neighbours_keep_the_pod_away_would_leave_in_vain(self) -> None:
+        stays = running("b", 0, 100, labels={"app": "web"}, priority=500)
+        assert isinstance(find(self.web(running("a"), stays), self.apart()), NoVictims)
+        assert victims(self.web(running("a"), stays)) == ["a"]
+
+    def test_a_victim_does_not_keep_the_pod_away(self) -> None:
+        assert victims(self.web(running("a", labels={"app": "web"})), self.apart()) == ["a"]
+
+
+class TestBudgets:
+    def budget(self, allowed: int, name: str = "web") -> DisruptionBudget:
+        app = (Requirement("app", "In", ("web",)),)
+        return DisruptionBudget(namespace="default", name=name, requirements=app, allowed=allowed)
+
+    def test_a_budget_that_allows_none_keeps_its_pods(self) -> None:
+        snapshot = a_cluster([running("a", labels={"app": "web"})], cards=1, budgets=(self.budget(0),))
+        assert spared(snapshot) == ["may not evict default/a: its PodDisruptionBudget web allows 0 more"]
+        assert victims(replace(snapshot, budgets=(self.budget(1),))) == ["a"]
+
+    def test_of_equal_sets_the_one_that_breaks_no_budget_leaves(self) -> None:
+        pods = [running("a", 0, labels={"app": "web"}, made_at=9), running("b", 1)]
+        assert victims(a_cluster(pods, budgets=(self.budget(0),))) == ["b"]
+
+    def test_a_budget_is_used_by_every_victim(self) -> None:
+        pods = [running(name, 0, 8_000, labels={"app": "web"}) for name in "ab"]
+        snapshot = a_cluster([*pods, running("mid", 1, 16_000, priority=50)], budgets=(self.budget(1),))
+        assert victims(snapshot, waiting(16_000)) == ["mid"]
+        assert victims(replace(snapshot, budgets=(self.budget(2),)), waiting(16_000)) == ["a", "b"]
+
+    def test_a_budget_of_another_namespace_does_not_matter(self) -> None:
+        other = replace(self.budget(0), namespace="team")
+        assert victims(a_cluster([running("a", labels={"app": "web"})], cards=1, budgets=(other,))) == ["a"]
+
+    def test_a_pod_of_two_budgets_stays(self) -> None:
+        two = (self.budget(1), self.budget(1, "more"))
+        snapshot = a_cluster([running("a", labels={"app": "web"})], cards=1, budgets=two)
+        assert "it has 2 PodDisruptionBudgets (more, web)" in spared(snapshot)[0]
+
+    def test_a_gang_uses_a_budget_on_all_its_nodes(self) -> None:
+        nodes = [[running(f"a{at}", labels={"app": "web"})] for at in range(2)]
+        snapshot = a_cluster(*nodes, [running("mid", priority=50)], cards=1, budgets=(self.budget(1),))
+        pair = waiting(), waiting(name="high-1")
+        assert victims(snapshot, *pair) in (["a0", "mid"], ["a1", "mid"])
+        assert victims(replace(snapshot, budgets=(self.budget(2),)), *pair) == ["a0", "a1"]
+
+
+class TestGangs:
+    def groups(self, least: int, **fields: Any) -> dict[str, PodGroup]:
+        return {"default/g": PodGroup(namespace="default", name="g", min_member=least, **fields)}
+
+    def test_a_gang_above_its_minimum_gives_one_member(self) -> None:
+        nodes = [[running(f"a{at}", group="g", made_at=at)] for at in range(3)]
+        assert victims(a_cluster(*nodes, cards=1, pod_groups=self.groups(2))) == ["a2"]
+
+    def test_a_gang_at_its_minimum_leaves_as_a_whole(self) -> None:
+        nodes = [[running(f"a{at}", group="g")] for at in range(2)]
+        assert victims(a_cluster(*nodes, cards=1, pod_groups=self.groups(2))) == ["a0", "a1"]
+
+    def test_its_size_is_its_price(self) -> None:
+        nodes = [[running(f"a{at}", group="g")] for at in range(2)]
+        snapshot = a_cluster(*nodes, [running("alone", made_at=None)], cards=1, pod_groups=self.groups(2))
+        assert victims(snapshot) == ["alone"]
+
+    def test_a_gang_with_a_member_that_stays_stays(self) -> None:
+        nodes = [[running("a", group="g")], [running("b", group="g", preemptable=False)]]
+        assert isinstance(find(a_cluster(*nodes, cards=1, pod_groups=self.groups(2))), NoVictims)
+
+    def test_minima_of_tasks_hold_as_well(self) -> None:
+        nodes = [[running("master", group="g", task="m", made_at=9)], [running("worker", group="g", task="w")]]
+        groups = self.groups(1, min_by_task={"m": 1})
+        assert victims(a_cluster(*nodes, cards=1, pod_groups=groups)) == ["worker"]
+
+    def test_members_that_have_ended_well_count(self) -> None:
+        snapshot = a_cluster([running("a", group="g"), running("b", 1, group="g")], pod_groups=self.groups(2))
+        assert victims(snapshot) == ["a", "b"]
+        assert len(victims(replace(snapshot, succeeded={"default/g": {"": 1}}))) == 1
+
+    def test_two_members_on_one_node_may_be_one_too_many(self) -> None:
+        pods = [running(f"a{at}", 0, 8_000, group="g") for at in range(2)]
+        snapshot = a_cluster(pods, [running("b", group="g"), running("c", 0, 6_000, priority=500)], cards=1)
+        snapshot = replace(snapshot, pod_groups=self.groups(2))
+        assert victims(snapshot, waiting(16_000)) == ["a0", "a1", "b"]
+
+    def test_no_member_counts_beside_its_whole_gang(self) -> None:
+        """The gang on n0 has two members more than it needs, and all three leave where each would have to."""
+        pods = [running("a0", 0, 8_000, group="g"), running("a1", 0, 8_000, group="g")]
+        groups = self.groups(2)
+        snapshot = a_cluster(pods, [running("a2", group="g")], cards=1, pod_groups=groups)
+        pair = waiting(16_000), waiting(16_000, name="high-1")
+        assert victims(snapshot, *pair) == ["a0", "a1", "a2"]
+
+    def test_a_waiting_gang_gets_places_for_all_or_none(self) -> None:
+        gang = [waiting(name=f"high-{at}") for at in range(3)]
+        snapshot = a_cluster([running("a")], [running("b")], cards=1)
+        assert isinstance(find(snapshot, *gang), NoVictims)
+        assert victims(snapshot, *gang[:2]) == ["a", "b"]
+
+    def test_a_waiting_gang_takes_free_places_first(self) -> None:
+        snapshot = a_cluster([running("a")], [], [running("b", priority=1)], cards=1)
+        assert victims(snapshot, *[waiting(name=f"high-{at}") for at in range(2)]) == ["a"]
+
+    def test_one_gang_that_leaves_makes_room_for_two_members(self) -> None:
+        nodes = [[running(f"a{at}", group="g")] for at in range(2)]
+        nodes += [[running("b", made_at=9)], [running("c", priority=1)]]
+        pair = waiting(), waiting(name="high-1")
+        assert victims(a_cluster(*nodes, cards=1, pod_groups=self.groups(2)), *pair) == ["a0", "a1"]
+
+    def test_members_with_different_demands_all_get_places(self) -> None:
+        snapshot = a_cluster([running("a"), running("b", 1)], cards=2)
+        found = find(snapshot, waiting(12_000), waiting(9_000, name="small"))
+        assert isinstance(found, EvictionPlan)
+        assert [pod.name for pod, _ in found.places] == ["high", "small"]
+        assert len(found.victims) == 2
+
+    def test_a_gang_of_volcanos_has_the_priority_of_its_podgroup(self) -> None:
+        groups = {
+            "default/waiting": PodGroup(namespace="default", name="waiting", queue="mine", priority_class="gold"),
+            "default/g": PodGroup(namespace="default", name="g", queue="mine", priority_class="silver"),
+        }
+        snapshot = a_cluster([running("a", group="g", priority=999)], cards=1, pod_groups=groups)
+        assert victims(replace(snapshot, priorities={"gold": 7, "silver": 6}), in_queue(priority=0)) == ["a"]
+        assert isinstance(find(replace(snapshot, priorities={"gold": 6, "silver": 6}), in_queue()), NoVictims)
+
+
+class TestQueues:
+    """The queue ``mine`` wants what the queue ``theirs`` holds."""
+
+    def snapshot(self, *records: PodRecord, mine: int = 10_000, theirs: int = 5_000, **about: Any) -> ClusterSnapshot:
+        groups = {
+            f"default/{each.name}": PodGroup(namespace="default", name=each.name, queue="theirs") for each in records
+        }
+        queues = {
+            "mine": Queue(name="mine", deserved={MEMORY: mine * NANO}),
+            "theirs": Queue(name="theirs", deserved={MEMORY: theirs * NANO}, **about),
+        }
+        pods = [replace(each, group=each.name) for each in records]
+        return a_cluster(pods, cards=2, pod_groups=groups, queues=queues)
+
+    def test_a_queue_above_its_share_gives_even_a_pod_of_higher_priority(self) -> None:
+        snapshot = self.snapshot(running("a", 0, priority=500), running("b", 1, priority=500))
+        assert len(victims(snapshot, in_queue())) == 1
+
+    def test_a_queue_within_its_share_gives_nothing(self) -> None:
+        snapshot = self.snapshot(running("a", 0), running("b", 1), theirs=20_000)
+        why = f"its queue theirs holds 20000 of the 20000 {MEMORY} it deserves"
+        assert why in spared(snapshot, in_queue())[0]
+        assert victims(self.snapshot(running("a", 0), running("b", 1), theirs=19_999), in_queue())
+
+    def test_a_queue_gives_only_while_it_is_above_its_share(self) -> None:
+        pods = [running(name, card, 8_000) for name, card in (("a", 0), ("b", 0), ("c", 1), ("d", 1))]
+        assert isinstance(find(self.snapshot(*pods, mine=16_000, theirs=24_000), in_queue(16_000)), NoVictims)
+        assert len(victims(self.snapshot(*pods, mine=16_000, theirs=23_999), in_queue(16_000))) == 2
+
+    def test_what_is_guaranteed_stays(self) -> None:
+        pods = [running("a", 0), running("b", 1)]
+        kept = self.snapshot(*pods, guarantee={MEMORY: 10_001 * NANO})
+        assert isinstance(find(kept, in_queue()), NoVictims)
+        assert victims(self.snapshot(*pods, guarantee={MEMORY: 10_000 * NANO}), in_queue())
+
+    def test_a_queue_that_is_not_reclaimable_gives_nothing(self) -> None:
+        snapshot = self.snapshot(running("a", 0), running("b", 1), reclaimable=False)
+        assert "its queue theirs is not reclaimable" in spared(snapshot, in_queue())[0]
+
+    def test_a_queue_that_would_hold_more_than_its_share_takes_nothing(self) -> None:
+        snapshot = self.snapshot(running("a", 0), running("b", 1), mine=9_999)
+        why = f"queue mine would hold 10000 {MEMORY} of the 9999 it deserves"
+        assert why in spared(snapshot, in_queue())[0]
+
+    def test_a_gang_counts_as_a_whole(self) -> None:
+        snapshot = self.snapshot(running("a", 0), running("b", 1), mine=19_999, theirs=0)
+        assert isinstance(find(snapshot, in_queue(), in_queue(name="high-1")), NoVictims)
+
+    def test_within_a_queue_priorities_decide(self) -> None:
+        snapshot = self.snapshot(running("a", 0), running("b", 1, priority=100))
+        assert victims(snapshot, in_queue(queue="theirs")) == ["a"]
+
+    def test_an_unknown_queue_neither_gives_nor_takes(self) -> None:
+        snapshot = self.snapshot(running("a", 0), running("b", 1))
+        known = {name: snapshot.queues[name] for name in ("mine",)}
+        assert "nothing is known of its queue theirs" in spared(replace(snapshot, queues=known), in_queue())[0]
+        assert "nothing is known of queue else" in spared(snapshot, in_queue(queue="else"))[0]
+
+    def test_shares_by_weight_are_those_of_proportion(self) -> None:
+        snapshot = self.snapshot(running("a", 0, 16_000), running("b", 1, 16_000))
+        plain = {name: Queue(name=name, weight=weight) for name, weight in (("mine", 1), ("theirs", 1))}
+        search = VictimSearch(REGISTRY, Rules(queue_plugin="proportion"))
+        found = search.find(replace(snapshot, queues=plain), [in_queue(16_000)])
+        assert isinstance(found, EvictionPlan)
+        assert len(found.victims) == 1
+        heavy = {**plain, "theirs": Queue(name="theirs", weight=1_000)}
+        assert isinstance(search.find(replace(snapshot, queues=heavy), [in_queue(16_000)]), NoVictims)
+
+    def test_pods_that_wait_in_other_queues_make_shares_smaller(self) -> None:
+        snapshot = self.snapshot(running("a", 0, 16_000), running("b", 1, 16_000))
+        other = PodGroup(namespace="default", name="other", queue="third")
+        asks = NodeConstraints(requests=((MEMORY, 16_000 * NANO),))
+        pending = a_pod(name="p", annotations={GROUP: "other"}, constraints=asks)
+        snapshot = replace(snapshot, queues={name: Queue(name=name) for name in ("mine", "theirs", "third")})
+        search = VictimSearch(REGISTRY, Rules(queue_plugin="proportion"))
+        assert isinstance(search.find(snapshot, [in_queue(16_000)]), EvictionPlan)
+        more = replace(snapshot, pending=(pending,), pod_groups={**snapshot.pod_groups, other.full_name: other})
+        assert isinstance(search.find(more, [in_queue(16_000)]), NoVictims)
+
+    def test_the_limit_of_its_own_queue_is_met_by_victims_of_that_queue(self) -> None:
+        snapshot = self.snapshot(running("a", 0), running("b", 1))
+        limited = Queue(name="theirs", capability={MEMORY: 20_000 * NANO}, deserved={MEMORY: NANO})
+        assert victims(replace(snapshot, queues={"theirs": limited}), in_queue(1_000, "theirs")) in (["a"], ["b"])
