@@ -150,17 +150,19 @@ def demand_of(vendors: Iterable[VendorSpec]) -> LockDemand:
 def progress_of(raw: Json, *, marker: tuple[str, str], pending: Collection[str]) -> PodProgress:
     """As much as can be read of a pod; ``marker`` is an annotation of the pods that this allocator binds."""
     metadata = lenient.inside(raw, "metadata")
-    annotations = lenient.texts(metadata.get("annotations"))
+    annotations = lenient.mapping(metadata.get("annotations"))
     node = pods.node_of(raw)
     return PodProgress(
         pod=LockPod(
-            PodUid(lenient.uid(raw)), lenient.text(metadata.get("namespace")), lenient.text(metadata.get("name"))
+            PodUid(lenient.text(metadata.get("uid"))),
+            lenient.text(metadata.get("namespace")),
+            lenient.text(metadata.get("name")),
         ),
         ours=annotations.get(marker[0]) == marker[1],
         node=NodeName(node) if node else None,
         phase=lenient.text(lenient.inside(raw, "status").get("phase")),
-        bind_phase=annotations.get(PHASE_KEY, ""),
-        unserved=frozenset(key for key in pending if "," in annotations.get(key, "")),
+        bind_phase=lenient.text(annotations.get(PHASE_KEY)),
+        unserved=frozenset([key for key in pending if "," in lenient.text(annotations.get(key))]),
     )
 
 

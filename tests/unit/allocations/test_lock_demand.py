@@ -134,7 +134,10 @@ def test_a_pod_is_read_with_what_the_locks_depend_on() -> None:
     )
 
 
-@pytest.mark.parametrize("raw", [{}, None, {"metadata": {"annotations": {MARKER[0]: "else"}}, "spec": 1, "status": []}])
+ODD: Any = {MARKER[0]: "else", "hami.io/bind-phase": 1, "to-allocate": [","]}
+
+
+@pytest.mark.parametrize("raw", [{}, None, {"metadata": {"annotations": ODD}, "spec": 1, "status": []}])
 def test_what_cannot_be_read_of_a_pod_is_as_if_it_were_not_there(raw: Any) -> None:
     assert read(raw) == PodProgress(pod=LockPod(PodUid(""), "", ""), phase="")
 

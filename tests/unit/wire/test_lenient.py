@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MappingProxyType
 
 import pytest
 
@@ -13,6 +14,7 @@ from hami_plugins.wire import lenient
     ("read", "value", "found"),
     [
         (lenient.mapping, {"a": 1}, {"a": 1}),
+        (lenient.mapping, MappingProxyType({"a": 1}), {"a": 1}),
         (lenient.mapping, ["a"], {}),
         (lenient.mapping, None, {}),
         (lenient.items, [1], [1]),
@@ -20,6 +22,7 @@ from hami_plugins.wire import lenient
         (lenient.items, "ab", []),
         (lenient.mappings, [{"a": 1}, 2], [{"a": 1}]),
         (lenient.mappings, {"a": 1}, []),
+        (lenient.mappings, [MappingProxyType({"a": 1})], [{"a": 1}]),
         (lenient.uid, {"metadata": {"uid": "u"}}, "u"),
         (lenient.uid, {"metadata": "u"}, ""),
         (lenient.text, "a", "a"),
