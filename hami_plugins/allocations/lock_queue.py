@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Final
@@ -43,7 +44,7 @@ class LockQueue:
         self.ends: list[LockEnd] = []
         self._keys = keys
         self._answer = answer
-        self._waiters: dict[PodUid, Waiter] = {}
+        self._waiters: OrderedDict[PodUid, Waiter] = OrderedDict()
         self._holders: dict[PodUid, Holder] = {}
 
     @property
@@ -165,6 +166,19 @@ class LockQueue:
         holder = self._holders.get(uid)
         return holder is not None and holder.written and not holder.adopted and holder.ended is None
 
+    def behind_others(self) -> set[PodUid]:
+        """The pods that cannot get their locks before other pods of this server have had theirs: see ``decide``."""
+        found: set[PodUid] = set()
+        wanted: set[str] = set()
+        for uid, waiter in self._waiters.items():
+            if not waiter.asks:
+                continue
+            for key in waiter.demand.keys:
+                if self._holder(key, waiter.pod) or (key in wanted and not self._names(key, waiter.pod)):
+                    found.add(uid)
+            wanted.update(waiter.demand.keys)
+        return found
+
     def inspected(self, step: Inspect, seen: PodProgress | None) -> None:
         """The pod that a lock names was read; ``None`` where there is none."""
         lock = self.locks.get(step.key)
@@ -231,6 +245,7 @@ class LockQueue:
                 return step
         if not waiter.texts:
             waiter.texts = {key: self._text(key, waiter.pod, wall) for key in waiter.demand.keys}
+            self._waiters.move_to_end(waiter.pod.uid, last=False)  # no pod that comes back interrupts the write
         return Take(waiter.texts, version, tuple(self.locks[key].text for key in waiter.texts if key in self.locks))
 
     def _blocked(self, key: str, waiter: Waiter, now: float) -> Step | None:
@@ -238,23 +253,30 @@ class LockQueue:
 
         The pod that a lock names goes first: another leader wrote it, and all others wait until that pod is served.
         """
-        holder = next((each for each in self._holders.values() if each.blocks(key) and each.pod != waiter.pod), None)
-        lock = self.locks.get(key)
-        before = 0 if lock is not None and lock.owner == waiter.pod.owner else self._before(key, waiter)
+        holder = self._holder(key, waiter.pod)
+        before = 0 if self._names(key, waiter.pod) else self._before(key, waiter)
         if holder is not None or before:
             held = 0.0 if holder is None else now - holder.taken
             return Wait(key, before, None if holder is None else holder.pod, held)
         return self._foreign(key, waiter.pod, now)
 
     def _before(self, key: str, waiter: Waiter) -> int:
-        """How many pods have to take the lock earlier: first come, first served, but a write is not interrupted."""
-        count, earlier = 0, True
+        """How many pods have to take the lock earlier: first come, first served."""
+        count = 0
         for other in self._waiters.values():
             if other is waiter:
-                earlier = False
-            elif other.callers and not other.why and key in other.demand.keys and (earlier or other.texts):
-                count += 1
+                break
+            count += other.asks and key in other.demand.keys
         return count
+
+    def _holder(self, key: str, pod: LockPod) -> Holder | None:
+        """Another pod that has the lock."""
+        return next((each for each in self._holders.values() if each.blocks(key) and each.pod != pod), None)
+
+    def _names(self, key: str, pod: LockPod) -> bool:
+        """Whether the node's lock names the pod."""
+        lock = self.locks.get(key)
+        return lock is not None and lock.owner == pod.owner
 
     def _foreign(self, key: str, pod: LockPod, now: float) -> Step | None:
         """Why another client's lock is to be respected; ``None`` where there is none, or where it was left behind."""

@@ -64,6 +64,11 @@ class Waiter:
     why: str = ""
     reason: ReleaseReason | None = None
 
+    @property
+    def asks(self) -> bool:
+        """Whether a call waits that may get the locks."""
+        return self.callers > 0 and not self.why
+
 
 @dataclass(slots=True)
 class Holder:

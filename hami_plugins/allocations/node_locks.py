@@ -122,6 +122,11 @@ class NodeLocks:
         with self._queue(node) as queue:
             return queue.decide(uid, now, wall)
 
+    def behind_others(self, node: NodeName) -> set[PodUid]:
+        """The pods whose calls have nothing to do until the pods before them have their locks, or ask no longer."""
+        queue = self._queues.get(node)
+        return set() if queue is None else queue.behind_others()
+
     def inspected(self, node: NodeName, step: Inspect, seen: PodProgress | None) -> None:
         """The pod that a lock names was read; ``None`` where there is none."""
         with self._queue(node) as queue:

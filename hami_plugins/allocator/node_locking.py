@@ -89,7 +89,8 @@ class NodeLocking(Runnable):
         self._wall = wall
         self._luck = luck or random.Random()  # noqa: S311 - spreads load, guards nothing
         self._locks = NodeLocks(lock_keys(known, expiry=expiry), answer=answer)
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._calls: dict[threading.Condition, tuple[NodeName, PodUid]] = {}
         self._names: dict[str, NodeName] = {}
         self._failures: dict[NodeName, int] = {}
         self._due = WorkQueue(clock=clock)
@@ -104,8 +105,9 @@ class NodeLocking(Runnable):
         """Ends: calls that wait are refused. Locks stay on their nodes, where the next leader finds them."""
         self._stopping.set()
         self._due.end()
-        with self._changed:
-            self._changed.notify_all()
+        with self._lock:
+            for turn in self._calls:
+                turn.notify()
         if self._thread.is_alive():
             self._thread.join(timeout)
 
@@ -135,14 +137,10 @@ class NodeLocking(Runnable):
         if not demand.keys:
             return ""
         began, why = self._clock(), "the call was broken off"
-        with self._changed:
-            self._locks.enter(node, pod, demand)
         try:
-            with self._metrics.waiting():
-                why = self._acquired(node, pod, timeout)
+            with self._queued(node, pod, demand) as turn, self._metrics.waiting():
+                why = self._acquired(node, pod, turn, timeout)
         finally:
-            with self._alone(node):
-                self._locks.leave(node, pod.uid, self._clock())
             waited = self._clock() - began
             self._metrics.waited("refused" if why else "held", waited)
         event = "node_lock_refused" if why else "node_lock_held"
@@ -153,7 +151,7 @@ class NodeLocking(Runnable):
 
     def holds(self, node: NodeName, uid: PodUid) -> bool:
         """Whether the pod has its locks on the node."""
-        with self._changed:
+        with self._lock:
             return self._locks.holds(node, uid)
 
     def failed(self, node: NodeName, uid: PodUid) -> None:
@@ -164,10 +162,25 @@ class NodeLocking(Runnable):
         with self._alone(node):
             self._locks.failed(node, uid, self._clock())
 
-    def _acquired(self, node: NodeName, pod: LockPod, timeout: float) -> str:
+    @contextmanager
+    def _queued(self, node: NodeName, pod: LockPod, demand: LockDemand) -> Iterator[threading.Condition]:
+        """The call is in the queue until the end of the statement; the condition is notified when it has to decide."""
+        turn = threading.Condition(self._lock)
+        with self._lock:
+            self._locks.enter(node, pod, demand)
+            self._calls[turn] = node, pod.uid
+            self._wake(node)  # the pod may need fewer locks than before
+        try:
+            yield turn
+        finally:
+            with self._alone(node):
+                self._locks.leave(node, pod.uid, self._clock())
+                del self._calls[turn]
+
+    def _acquired(self, node: NodeName, pod: LockPod, turn: threading.Condition, timeout: float) -> str:
         until, failures = self._clock() + timeout, 0
         while True:
-            step = self._patient(node, pod, until)
+            step = self._patient(node, pod, turn, until)
             if isinstance(step, Held):
                 return ""
             if isinstance(step, LockRefused):
@@ -182,18 +195,18 @@ class NodeLocking(Runnable):
                     return f"the node kept being modified by other clients for {timeout:g} s; try again"
                 self._stopping.wait(_CONFLICTS.pause(failures, self._luck))
             except KubeError as error:
-                with self._changed:
+                with self._lock:
                     held = isinstance(self._decided(node, pod), Held)
                 return "" if held else str(error)
 
-    def _patient(self, node: NodeName, pod: LockPod, until: float) -> Step:
+    def _patient(self, node: NodeName, pod: LockPod, turn: threading.Condition, until: float) -> Step:
         """The next step; while that is to wait, waits for a change, and no longer than the call may."""
-        with self._changed:
+        with self._lock:
             while isinstance(step := self._decided(node, pod), Wait | Foreign):
                 left = until - self._clock()
                 if left <= 0:
                     break
-                self._changed.wait(min(left, step.left) if isinstance(step, Foreign) else left)
+                turn.wait(min(left, step.left) if isinstance(step, Foreign) else left)
         return step
 
     def _decided(self, node: NodeName, pod: LockPod) -> Step:
@@ -225,14 +238,14 @@ class NodeLocking(Runnable):
                 _log.exception("node_lock_failed", node=node)
                 pause = _TROUBLE.most
             self._due.done(name)
-            with self._changed:
+            with self._lock:
                 self._put(node, after=pause)
 
     def _worked(self, node: NodeName) -> float:
         """Removes locks that nobody needs any more; after how many seconds to try again."""
         with self._alone():
             release = self._locks.release(node, self._clock())
-            self._changed.notify_all()
+            self._wake(node)
         if release is None:
             self._failures.pop(node, None)
             return 0.0
@@ -308,14 +321,20 @@ class NodeLocking(Runnable):
     def _alone(self, *nodes: NodeName) -> Iterator[set[NodeName]]:
         """No other thread uses the locks. Then what changed on these nodes, or those that are added, is followed up."""
         touched = set(nodes)
-        with self._changed:
+        with self._lock:
             yield touched
             for node in touched:
                 self._put(node)
-            if touched:
-                self._changed.notify_all()
+                self._wake(node)
             ends = self._locks.ended()
         self._tell(ends)
+
+    def _wake(self, node: NodeName) -> None:
+        """Wakes the calls that may have something to do: of those that wait for one lock only the first."""
+        behind = self._locks.behind_others(node)
+        for turn, (where, uid) in self._calls.items():
+            if where == node and uid not in behind:
+                turn.notify()
 
     def _put(self, node: NodeName, *, after: float = 0.0) -> None:
         """Has the node looked at when something is due there."""

@@ -6,7 +6,8 @@ failed is tried again after 1 s, doubled each time up to 10 s, at the next full 
 that fails is an error, so that the pod waits in the back-off queue and not five minutes among the unschedulable ones).
 Each pod stays with its node, in turn. HAMi's rule: a Binding that finds the lock of another pod fails. Ours: the call
 waits in the allocator, a process of its own, whose webhooks are not asked here. Times are from the first pod that has
-its devices to the last.
+its devices to the last. On a machine that does other work as well, compare processor time: ours keeps the machine busy,
+and HAMi's sleeps.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Any, Final
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final, NamedTuple
 
 from hami_plugins.allocator.handlers import SCHEDULER_PATH
 from hami_plugins.kube.client import connect_to
@@ -28,6 +29,7 @@ from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
 from tests.bench.hami_allocator import a_node, a_pod
 from tests.bench.measuring import Figure, figure
 from tests.bench.neuron_allocator import Server
+from tests.bench.processes import load
 from tests.cluster.api import Api, ApiError
 from tests.device_plugins.hami import nvidia
 from tests.device_plugins.kubelets import Kubelets
@@ -58,16 +60,34 @@ def figures() -> Iterator[Figure]:
         yield figure(f"device plugins: tries of a pod, {name}", [each.tries for each in found], unit="")
         writes = [each.writes for each in found]
         yield figure(f"device plugins: writes of nodes for a pod, {name}", writes, unit="", at_most=most)
+    yield figure("device plugins: allocator, processor time for a pod", [each.allocator for each in ours], at_most=10)
+    others = [each.others for each in ours]
+    yield figure("device plugins: API server, plugins and scheduler, processor time for a pod", others)
 
 
-class Burst:
-    """What came of one."""
+class LockRule(NamedTuple):
+    """How pods are placed and bound, and the process that does it, unless this one does."""
 
-    def __init__(self, seconds: float, tries: int, writes: int) -> None:
-        self.seconds, self.tries, self.writes = seconds, tries / PODS, writes / PODS
+    place: Try
+    bind: Try
+    pid: int | None = None
+
+    def used(self) -> tuple[float, float]:
+        """Processor time of that process and of this one, in seconds."""
+        return 0.0 if self.pid is None else load(self.pid).cpu_seconds, time.process_time()
 
 
-def burst(maker: Callable[[ApiServer, Api], Any]) -> Burst:
+class Burst(NamedTuple):
+    """What came of one; all but ``seconds`` for a pod. ``allocator`` and ``others`` are processor time in ms."""
+
+    seconds: float
+    tries: float
+    writes: float
+    allocator: float
+    others: float
+
+
+def burst(maker: Callable[[ApiServer, Api], AbstractContextManager[LockRule]]) -> Burst:
     """All pods are there at once; each has to be served with its own devices, and no lock may be left."""
     with ApiServer(kinds=VOLCANO) as server:
         api, watching = Api(server.url), connect_to(server.url, component="kubelets")
@@ -76,12 +96,14 @@ def burst(maker: Callable[[ApiServer, Api], Any]) -> Burst:
         pods = [dict(server.put(a_pod(f"p{at}", 1_000, {}))) for at in range(PODS)]
         plugins = {name: {"nvidia.com/gpu": nvidia(api, name)} for name in NODES}
         kubelets = Kubelets(watching=watching, api=api, plugins=plugins, runs=False)
-        with maker(server, api) as (place, bind), kubelets:
+        with maker(server, api) as rule, kubelets:
             server.requests.clear()
-            tries = BackOffQueue(pods, place, bind).run()
+            before = rule.used()
+            tries = BackOffQueue(pods, rule.place, rule.bind).run()
             end = time.monotonic() + PATIENCE
             while len(kubelets.served) < PODS and time.monotonic() < end:
                 time.sleep(0.01)
+            allocator, others = (1000 * (now - then) / PODS for now, then in zip(rule.used(), before, strict=True))
         writes = server.requests.writes(resource="nodes", code=200)
         locked = [each for each in server.objects("nodes") if "hami.io/mutex.lock" in each["metadata"]["annotations"]]
         watching.close()
@@ -89,7 +111,7 @@ def burst(maker: Callable[[ApiServer, Api], Any]) -> Burst:
     if len(kubelets.served) != PODS or not all(each.right for each in kubelets.served) or locked:
         raise ValueError(f"{len(kubelets.served)} of {PODS} pods served, {kubelets.refused}, locks left: {len(locked)}")
     times = [each.at for each in kubelets.served]
-    return Burst(max(times) - min(times), tries, writes)
+    return Burst(max(times) - min(times), tries / PODS, writes / PODS, allocator, others)
 
 
 class BackOffQueue:
@@ -142,7 +164,7 @@ class BackOffQueue:
 
 
 @contextmanager
-def with_allocator(server: ApiServer, _api: Api) -> Iterator[tuple[Try, Try]]:
+def with_allocator(server: ApiServer, _api: Api) -> Iterator[LockRule]:
     """``filter`` and ``bind`` of the allocator."""
     with Server(server, ("allocator", "run"), vendors=["NVIDIA"]) as running:
         calls = Api(running.url)
@@ -156,12 +178,12 @@ def with_allocator(server: ApiServer, _api: Api) -> Iterator[tuple[Try, Try]]:
             body = {"PodName": metadata["name"], "PodNamespace": metadata["namespace"], "PodUID": metadata["uid"]}
             return str(json.loads(calls.request("POST", f"{SCHEDULER_PATH}/bind", {**body, "Node": node}))["Error"])
 
-        yield place, bind
+        yield LockRule(place, bind, running.pid)
         calls.close()
 
 
 @contextmanager
-def with_hami(_server: ApiServer, api: Api) -> Iterator[tuple[Try, Try]]:
+def with_hami(_server: ApiServer, api: Api) -> Iterator[LockRule]:
     """HAMi's scheduler, which gives every card in turn."""
     scheduler, cards = HamiScheduler(api), itertools.count()
 
@@ -170,4 +192,4 @@ def with_hami(_server: ApiServer, api: Api) -> Iterator[tuple[Try, Try]]:
         scheduler.filter(pod, node, dict.fromkeys(LISTED, text))
         return ""
 
-    yield place, scheduler.bind
+    yield LockRule(place, scheduler.bind)

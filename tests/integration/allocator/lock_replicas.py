@@ -117,6 +117,8 @@ class LockReplica:
         self.api = replace(connect_to(cluster.server.url, component=name), deadline=deadline)
         self.metrics = Metrics("test")
         self.reports: list[tuple[str, str]] = []
+        self.decisions = 0
+        self._skew = timedelta(seconds=skew)
         self.locking = NodeLocking(
             self.api,
             BUILTIN,
@@ -125,7 +127,7 @@ class LockReplica:
             report=lambda pod, _node, text: self.reports.append((pod.name, text)),
             answer=answer,
             expiry=expiry,
-            wall=lambda: datetime.now(UTC) + timedelta(seconds=skew),
+            wall=self._wall,
         )
         self._calls = ThreadPoolExecutor(16, thread_name_prefix=f"{name}-calls")
         self._begun: list[Future[str]] = []
@@ -138,6 +140,11 @@ class LockReplica:
             Reflector(self.api, selection, on_change=heard, name=called, backoff=backoff)
             for selection, heard, called in wanted
         ]
+
+    def _wall(self) -> datetime:
+        """Asked for with each decision, and with each change of a node."""
+        self.decisions += 1
+        return datetime.now(UTC) + self._skew
 
     def start(self) -> None:
         """It leads, and knows the cluster."""
@@ -159,9 +166,12 @@ class LockReplica:
         """The answer to a call that binds a pod."""
         return self.locking.acquire(N1, pod, demand, timeout=timeout)
 
-    def begin(self, pod: LockPod, demand: LockDemand = ONE, *, timeout: float = PATIENCE) -> Future[str]:
-        """The same in another thread, once it waits or is through."""
-        asked = self._calls.submit(self.acquire, pod, demand, timeout=timeout)
+    def begin(self, pod: LockPod, demand: LockDemand = ONE) -> Future[str]:
+        """The same in another thread, once it waits or is through. It is more patient than a test, and has to be woken.
+
+        A call that nothing wakes finds its lock free all the same when its own time is over.
+        """
+        asked = self._calls.submit(self.acquire, pod, demand, timeout=2 * PATIENCE)
         self._begun.append(asked)
         wait_for(lambda: self.value("node_lock_waiting") == sum(not each.done() for each in self._begun))
         return asked

@@ -25,7 +25,7 @@ from tests.integration.allocator.lock_replicas import (
     leading,
     lock_cluster,
 )
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE, wait_for
 
 SHORT = 0.3
 """Seconds of a wait that has to come to nothing."""
@@ -39,7 +39,7 @@ def cluster() -> Iterator[LockCluster]:
 
 @pytest.fixture
 def replica(cluster: LockCluster) -> Iterator[LockReplica]:
-    with leading(LockReplica(cluster)) as made:
+    with leading(LockReplica(cluster, answer=2 * PATIENCE)) as made:
         yield made
 
 
@@ -65,7 +65,7 @@ def test_pods_have_the_lock_one_after_the_other_and_each_costs_one_write(
     pods = [cluster.pod(f"p{number}") for number in range(4)]
     calls = [replica.begin(pod) for pod in pods]
     for pod, call in zip(pods, calls, strict=True):
-        assert call.result() == ""
+        assert call.result(PATIENCE) == ""
         assert cluster.owner() == pod.name
         cluster.bind(pod)
         cluster.serve(pod)
@@ -75,6 +75,47 @@ def test_pods_have_the_lock_one_after_the_other_and_each_costs_one_write(
     assert replica.value("node_lock_wait_seconds_count", outcome="held") == 4
     assert replica.value("node_lock_held_seconds_count") == 4
     assert replica.value("node_lock_waiting") == 0
+
+
+def test_a_change_wakes_only_the_pods_that_have_something_to_do(cluster: LockCluster, replica: LockReplica) -> None:
+    first, *others = [cluster.pod(f"p{number}") for number in range(9)]
+    assert replica.acquire(first) == ""
+    calls = [replica.begin(pod) for pod in others]
+    before = replica.decisions
+    for number in range(10):
+        cluster.annotate("pods", first.name, note=str(number))
+    cluster.delete(others[-1])
+    assert calls[-1].result(PATIENCE) == "node n1: the pod was deleted"
+    cluster.bind(first)
+    cluster.serve(first)
+    assert calls[0].result(PATIENCE) == ""
+    assert replica.decisions - before < 10
+
+
+def test_a_pod_that_asks_again_for_fewer_locks_lets_others_have_the_rest(
+    cluster: LockCluster, replica: LockReplica
+) -> None:
+    assert replica.acquire(cluster.pod("first"), LockDemand((MLU,))) == ""
+    second, third = cluster.pod("second"), cluster.pod("third")
+    replica.begin(second, BOTH)
+    waits = replica.begin(third)
+    assert not waits.done()
+    replica.begin(second, LockDemand((MLU,)))
+    assert waits.result(PATIENCE) == ""
+
+
+def test_pods_wait_no_longer_for_a_plugin_that_does_not_answer_after_another_removed_the_lock(
+    cluster: LockCluster,
+) -> None:
+    key = "hami.io/vgpu-devices-to-allocate"
+    with leading(LockReplica(cluster, answer=SHORT)) as replica:
+        silent = cluster.pod("silent")
+        assert replica.acquire(silent, LockDemand((SHARED,), frozenset({key}))) == ""
+        cluster.annotate("pods", silent.name, **{key: "GPU-0,NVIDIA,1,0:;"})
+        cluster.bind(silent)
+        cluster.annotate("nodes", N1, shared=None)
+        assert replica.begin(cluster.pod("other")).result(PATIENCE) == ""
+        assert replica.released("plugin-unanswered") == 1
 
 
 def test_a_pod_without_locked_devices_asks_nothing(cluster: LockCluster, replica: LockReplica) -> None:
@@ -141,7 +182,7 @@ def test_the_lock_is_removed_when_the_watch_shows_that_the_pod_needs_it_no_more(
     assert replica.acquire(pod) == ""
     waits = replica.begin(other)
     happens(cluster, pod)
-    assert waits.result() == ""
+    assert waits.result(PATIENCE) == ""
     assert cluster.owner() == "other"
     assert replica.released(reason) == 1
     assert cluster.writes() == 3
@@ -186,7 +227,7 @@ def test_a_waiting_pod_that_is_deleted_leaves_the_queue(cluster: LockCluster, re
     second = cluster.pod("second")
     waits = replica.begin(second)
     cluster.delete(second)
-    assert waits.result() == "node n1: the pod was deleted"
+    assert waits.result(PATIENCE) == "node n1: the pod was deleted"
 
 
 def test_a_waiting_pod_that_is_bound_elsewhere_leaves_the_queue(cluster: LockCluster, replica: LockReplica) -> None:
@@ -194,14 +235,14 @@ def test_a_waiting_pod_that_is_bound_elsewhere_leaves_the_queue(cluster: LockClu
     second = cluster.pod("second")
     waits = replica.begin(second)
     cluster.bind(second, "n2")
-    assert waits.result() == "node n1: the pod is bound to node n2 already"
+    assert waits.result(PATIENCE) == "node n1: the pod is bound to node n2 already"
 
 
 def test_b16_a_node_that_is_deleted_takes_its_locks_along(cluster: LockCluster, replica: LockReplica) -> None:
     assert replica.acquire(cluster.pod("first")) == ""
     waits = replica.begin(cluster.pod("second"))
     cluster.server.delete("nodes", N1)
-    assert waits.result() == "node n1: the node does not exist"
+    assert waits.result(PATIENCE) == "node n1: the node does not exist"
     wait_for(lambda: replica.released("node-gone") == 1)
 
 
@@ -210,7 +251,9 @@ def test_calls_that_wait_are_refused_when_the_replica_ends(cluster: LockCluster)
         assert replica.acquire(cluster.pod("first")) == ""
         waits = replica.begin(cluster.pod("second"))
         replica.locking.stop()
-        assert waits.result() == "node n1: this replica no longer answers: the process ends, or another one leads"
+        assert (
+            waits.result(PATIENCE) == "node n1: this replica no longer answers: the process ends, or another one leads"
+        )
     assert cluster.owner() == "first"
 
 
@@ -228,7 +271,7 @@ def test_b2_the_lock_of_another_schedulers_pod_is_respected_until_it_is_removed(
     waits = replica.begin(cluster.pod("q"))
     assert cluster.owner() == "theirs"
     cluster.annotate("nodes", N1, shared=None)
-    assert waits.result() == ""
+    assert waits.result(PATIENCE) == ""
 
 
 def test_b5_the_lock_of_another_schedulers_pod_expires(cluster: LockCluster) -> None:
@@ -263,7 +306,7 @@ def test_a_foreign_lock_is_replaced_as_soon_as_its_pod_is_deleted(cluster: LockC
     wait_for(lambda: replica.acquire(cluster.pod("p"), timeout=0.0) != "")
     waits = replica.begin(cluster.pod("q"))
     cluster.delete(theirs)
-    assert waits.result() == ""
+    assert waits.result(PATIENCE) == ""
     assert cluster.owner() == "q"
 
 
@@ -442,7 +485,7 @@ def test_a_new_leader_releases_what_a_killed_one_left_when_the_pod_is_deleted(cl
         waits = new.begin(other)
         assert cluster.owner() == "p"
         cluster.delete(pod)
-        assert waits.result() == ""
+        assert waits.result(PATIENCE) == ""
         assert new.released("deleted") == 1
 
 
@@ -484,6 +527,9 @@ def test_a_former_leader_that_still_runs_removes_no_lock_of_the_new_one(cluster:
 
 def test_nothing_of_a_bug_in_one_report_keeps_other_nodes_locked(cluster: LockCluster) -> None:
     with leading(LockReplica(cluster, answer=SHORT)) as replica, capture_logs() as logs:
+        # Without its watch of nodes it reports all that ends from the thread that removes locks.
+        cluster.server.faults.add(Fault(action=Refuse(500), verb="watch", resource="nodes", times=None))
+        cluster.server.cut_watches("nodes", abruptly=True)
         replica.reports = _Broken()
         assert replica.acquire(cluster.pod("p")) == ""
         wait_for(lambda: cluster.lock() is None)
