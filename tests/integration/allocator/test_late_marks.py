@@ -27,8 +27,8 @@ def test_a_pod_from_before_the_server_is_placed_once_the_scheduler_sees_its_mark
         (pod,) = place.put(a_pod("early"))
         client = place.start()
         assert wait_for(lambda: mark_of(place, "early")) == "extender"
-        assert WAITS in client.predicate(pod, "n")  # a session of the scheduler's that began before
-        assert client.predicate(place.server.get("pods", "early", "default"), "n") == ""
+        assert WAITS in client.predicate(pod, "n", as_it_is=True)  # a session of the scheduler's that began before
+        assert client.predicate(place.server.get("pods", "early", "default"), "n", as_it_is=True) == ""
 
 
 def test_bound_pods_other_schedulers_pods_and_plain_pods_are_left_alone(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_pod_that_the_server_may_not_write_is_placed_all_the_same(tmp_path: Pa
         place.server.faults.add(Fault(action=Refuse(403), verb="patch", resource="pods", times=None))
         (pod,) = place.put(a_pod("early"))
         client = place.start()
-        wait_for(lambda: client.predicate(pod, "n") == "")
+        wait_for(lambda: client.predicate(pod, "n", as_it_is=True) == "")
         assert mark_of(place, "early") is None
 
 
@@ -67,6 +67,6 @@ def test_a_mark_that_fails_for_a_while_is_written_again(tmp_path: Path) -> None:
         fault = place.server.faults.add(Fault(action=Refuse(503), verb="patch", resource="pods", name="early", times=5))
         (pod,) = place.put(a_pod("early"))
         client = place.start()
-        assert WAITS in wait_for(lambda: client.predicate(pod, "n"))
+        assert WAITS in wait_for(lambda: client.predicate(pod, "n", as_it_is=True))
         assert wait_for(lambda: mark_of(place, "early")) == "extender"
         assert place.server.faults.struck(fault) == 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -100,9 +101,10 @@ class Client:
         assert status == 200, text
         return json.loads(text)
 
-    def predicate(self, pod: Json, node: str) -> str:
-        """Why a node does not take a pod."""
-        return str(self.call("predicate", task=task(pod), node={"Name": node, "Node": {}})["status"])
+    def predicate(self, pod: Json, node: str, *, as_it_is: bool = False) -> str:
+        """Why a node does not take a pod, which has the mark of the webhook on new pods unless it goes ``as_it_is``."""
+        asked = pod if as_it_is else marked(copy.deepcopy(dict(pod)))
+        return str(self.call("predicate", task=task(asked), node={"Name": node, "Node": {}})["status"])
 
     def allocate(self, pod: Json, node: str) -> str:
         """Why a node's cards cannot be reserved."""
