@@ -26,7 +26,7 @@ from hami_plugins.preemption.bounds import RoomBounds, Row, freed_by
 from hami_plugins.preemption.costs import NEVER, CostScale
 from hami_plugins.preemption.node_search import Branch, NodeSearch, Unit, name_of, units_of
 from hami_plugins.preemption.rules import EvictionRules
-from hami_plugins.preemption.values import NoVictims, Rule, Spared, Victim
+from hami_plugins.preemption.values import EvictedPod, NoVictims, Rule, Spared
 from hami_plugins.queueing.queues import requests_of
 
 MOST_BRANCHES: Final = 200
@@ -40,7 +40,7 @@ class _Node:
 
     def __init__(self, entry: NodeEntry) -> None:
         self.source = entry
-        self.ending = tuple(Victim(record, entry.name) for record in entry.pods if record.terminating)
+        self.ending = tuple(EvictedPod(record, entry.name) for record in entry.pods if record.terminating)
         self.entry = without_pods(entry, lambda record: record.terminating) if self.ending else entry
         self.values: dict[tuple[int, Branch], _Values] = {}
 
@@ -82,8 +82,8 @@ class Knowledge(NamedTuple):
 class Solution(NamedTuple):
     """Pods to evict, and pods that leave the same nodes anyway; ``copies`` are how many pods go to which node."""
 
-    victims: tuple[Victim, ...] = ()
-    ending: tuple[Victim, ...] = ()
+    victims: tuple[EvictedPod, ...] = ()
+    ending: tuple[EvictedPod, ...] = ()
     copies: tuple[tuple[NodeName, int], ...] = ()
 
 
@@ -290,15 +290,15 @@ class DemandSearch:
         members = [member.pod for name in sorted(whole) for member in self.rules.gangs[name].members]
         return self.rules.conflict([*singles, *members], whole) is None
 
-    def _cost(self, victim: Victim) -> int:
+    def _cost(self, victim: EvictedPod) -> int:
         return self._scale.of(victim.pod, self.rules.priority_of(victim.pod))
 
-    def _solution(self, picks: Sequence[_Pick], left: Iterable[Victim]) -> Solution:
+    def _solution(self, picks: Sequence[_Pick], left: Iterable[EvictedPod]) -> Solution:
         nodes = list(self.nodes.values())
         victims = {id(victim.pod): victim for victim in left}
         for pick in picks:
             for unit in pick.units:
-                victims.update((id(record), Victim(record, nodes[pick.node].entry.name)) for record in unit.records)
+                victims.update((id(record), EvictedPod(record, nodes[pick.node].entry.name)) for record in unit.records)
                 victims.update((id(victim.pod), victim) for victim in unit.elsewhere)
         ordered = sorted(victims.values(), key=lambda each: (self._cost(each), each.pod.full_name))
         ending = tuple(victim for pick in picks for victim in nodes[pick.node].ending)

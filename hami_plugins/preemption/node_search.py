@@ -14,7 +14,7 @@ from hami_plugins.model.units import DeviceId
 from hami_plugins.preemption.bounds import Amount, RoomBounds, Row, added, freed_by
 from hami_plugins.preemption.costs import NEVER, CostScale
 from hami_plugins.preemption.rules import EvictionRules
-from hami_plugins.preemption.values import Victim
+from hami_plugins.preemption.values import EvictedPod
 
 MOST_STEPS: Final = 20_000
 """Steps of one search; after them the best set that is known counts, which may be larger than the smallest."""
@@ -30,7 +30,7 @@ class Unit:
 
     row: Row
     records: tuple[PodRecord, ...]
-    elsewhere: tuple[Victim, ...] = ()
+    elsewhere: tuple[EvictedPod, ...] = ()
     gang: str = ""
     effect: Hashable = None
     bound: bool = False

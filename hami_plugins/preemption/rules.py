@@ -16,7 +16,7 @@ from hami_plugins.engine.neighbours import meets
 from hami_plugins.inputs.workloads.pods import VOLCANO
 from hami_plugins.model.cluster import ClusterSnapshot, DisruptionBudget
 from hami_plugins.model.pods import EVERYWHERE, PodRecord
-from hami_plugins.preemption.values import Rule, Spared, Victim
+from hami_plugins.preemption.values import EvictedPod, Rule, Spared
 from hami_plugins.queueing import gangs, queues
 from hami_plugins.queueing.gangs import Need
 from hami_plugins.queueing.queues import (
@@ -73,12 +73,12 @@ class Preemptor:
         return cls(infos=tuple(infos), priority=priority, group=group, queue=queue, requests=requests)
 
 
-class Gang(NamedTuple):
+class RunningGang(NamedTuple):
     """A gang with a minimum: its running members, and how many count for the minimum by task."""
 
     need: Need
     have: Mapping[str, int]
-    members: tuple[Victim, ...]
+    members: tuple[EvictedPod, ...]
 
     def spares(self, leaving: Iterable[PodRecord]) -> bool:
         """Whether enough members stay when these leave."""
@@ -322,26 +322,26 @@ class EvictionRules:
         return None
 
 
-def _gangs(snapshot: ClusterSnapshot) -> dict[str, Gang]:
+def _gangs(snapshot: ClusterSnapshot) -> dict[str, RunningGang]:
     """The gangs with a minimum that have running members."""
     needs = {
         name: Need(group.min_member, tuple(sorted(group.min_by_task.items())))
         for name, group in snapshot.pod_groups.items()
         if group.min_member > 1 or group.min_by_task
     }
-    members: dict[str, list[Victim]] = {}
+    members: dict[str, list[EvictedPod]] = {}
     for entry in snapshot.nodes if needs else ():
         for record in entry.pods:
             name = f"{record.namespace}/{record.group}" if record.group else ""
             if name in needs and not record.terminating:
-                members.setdefault(name, []).append(Victim(record, entry.name))
+                members.setdefault(name, []).append(EvictedPod(record, entry.name))
     return {name: _gang(needs[name], found, snapshot.succeeded.get(name, {})) for name, found in members.items()}
 
 
-def _gang(need: Need, members: Sequence[Victim], succeeded: Mapping[str, int]) -> Gang:
+def _gang(need: Need, members: Sequence[EvictedPod], succeeded: Mapping[str, int]) -> RunningGang:
     have = Counter(victim.pod.task for victim in members)
     have.update(succeeded)
-    return Gang(need, have, tuple(members))
+    return RunningGang(need, have, tuple(members))
 
 
 def divided_gate(snapshot: ClusterSnapshot, preemptor: Preemptor, rules: Rules) -> EnqueueAdmission | None:

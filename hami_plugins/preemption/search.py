@@ -29,7 +29,7 @@ from hami_plugins.preemption.bounds import RoomBounds
 from hami_plugins.preemption.costs import CostScale
 from hami_plugins.preemption.demand_search import DemandSearch, Knowledge
 from hami_plugins.preemption.rules import EvictionRules, Preemptor, divided_gate
-from hami_plugins.preemption.values import EvictionPlan, NoVictims, Victim
+from hami_plugins.preemption.values import EvictedPod, EvictionPlan, NoVictims
 from hami_plugins.queueing.queues import EnqueueAdmission, requests_of
 
 MOST_DEMANDS: Final = 8
@@ -63,7 +63,7 @@ class VictimSearch:
         if gate is None and preemptor.queue:
             gate = divided_gate(snapshot, preemptor, self._rules)
         current = snapshot
-        victims, ending, places = list[Victim](), list[Victim](), list[tuple[Pod, Placed]]()
+        victims, ending, places = list[EvictedPod](), list[EvictedPod](), list[tuple[Pod, Placed]]()
         remaining = list(infos)
         for members in _by_demand(infos):
             rules = EvictionRules(current, Preemptor.of(current, remaining), gate)
@@ -121,7 +121,9 @@ def _by_demand(infos: Iterable[PodInfo]) -> Iterable[Sequence[PodInfo]]:
     return found.values()
 
 
-def _with_fewer_allowed(snapshot: ClusterSnapshot, rules: EvictionRules, victims: Iterable[Victim]) -> ClusterSnapshot:
+def _with_fewer_allowed(
+    snapshot: ClusterSnapshot, rules: EvictionRules, victims: Iterable[EvictedPod]
+) -> ClusterSnapshot:
     """The cluster whose budgets have been used by these evictions."""
     used = Counter((each.namespace, each.name) for victim in victims for each in rules.budgets_of(victim.pod))
     if not used:

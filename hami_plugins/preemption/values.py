@@ -38,7 +38,7 @@ class Spared(NamedTuple):
         return f"may not evict {self.pod.full_name}: {self.why}"
 
 
-class Victim(NamedTuple):
+class EvictedPod(NamedTuple):
     """A running pod that would be evicted, and its node."""
 
     pod: PodRecord
@@ -53,8 +53,8 @@ class EvictionPlan:
     ``after`` is the cluster without victims and ending pods, and with the placed pods.
     """
 
-    victims: tuple[Victim, ...]
-    ending: tuple[Victim, ...]
+    victims: tuple[EvictedPod, ...]
+    ending: tuple[EvictedPod, ...]
     places: tuple[tuple[Pod, Placed], ...]
     after: ClusterSnapshot
 
