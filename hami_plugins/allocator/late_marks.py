@@ -8,53 +8,44 @@ mark. Pods of HAMi's scheduler stay unmarked: by that they are known to be its o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from hami_plugins.allocations.product import Product
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.pod_writer import PodWriter
 from hami_plugins.engine.intake import PodInfo
-from hami_plugins.kube.reflector import ObjectChange
+from hami_plugins.kube.port import Writing
 from hami_plugins.model.pods import Pod
 from hami_plugins.wire import lenient
+from hami_plugins.wire.fields import Json
 
 UNMARKED: Final = (
     "the pod was created while the allocator was away and is not marked yet; it is being marked and is tried again"
 )
 
 
-class LateMarks:
-    """From ``start`` to ``stop``. A pod that the API server does not let us mark is placed without."""
+class LateMarks(PodWriter):
+    """Marks pods that the cache knows as ones of Volcano's that wait.
 
-    def __init__(self, books: LockedAllocationCache, writer: PodWriter) -> None:
+    One that the API server does not let us mark is placed without.
+    """
+
+    def __init__(self, api: Writing, books: LockedAllocationCache) -> None:
+        super().__init__(api, "marks")
         self._books = books
-        self._writer = writer
 
-    def start(self) -> None:
-        """Begins to write."""
-        self._writer.start()
-
-    def stop(self, timeout: float = 5.0) -> None:
-        """Ends. May be called twice, and before ``start``."""
-        self._writer.stop(timeout)
-
-    def pod_changed(self, change: ObjectChange) -> None:
-        """The watch shows a pod, and the cache knows it. Returns at once."""
-        if change.object is None or change.kind == "deleted":
-            self._writer.drop(change.uid)
-            return
-        metadata = lenient.inside(change.object, "metadata")
+    def missing(self, raw: Json) -> Mapping[str, object] | None:
+        """The mark, for a pod that lacks it."""
+        metadata = lenient.inside(raw, "metadata")
         key, mode = self._books.product.marker
         if key in lenient.inside(metadata, "annotations"):
-            self._writer.drop(change.uid)
-            return
+            return None
         seen = self._books.seen(str(metadata.get("namespace")), str(metadata.get("name")))
-        intake = None if seen is None or seen.uid != change.uid else seen.intake
+        intake = None if seen is None or seen.uid != lenient.uid(raw) else seen.intake
         if intake is None or intake.refusal or not needs_mark(intake.pod, self._books.product):
-            self._writer.drop(change.uid)
-        else:
-            pod = intake.pod
-            self._writer.put(change.uid, pod.namespace, pod.name, {"annotations": {key: mode}})
+            return None
+        return {"annotations": {key: mode}}
 
     def blocking_reason(self, intake: PodInfo) -> str:
         """Why Volcano must not place the pod yet, as it has it; empty where it may."""
@@ -62,7 +53,7 @@ class LateMarks:
         if not needs_mark(pod, self._books.product):
             return ""
         seen = self._books.seen(pod.namespace, pod.name)
-        if seen is None or seen.uid != pod.uid or seen.intake is None or self._writer.gave_up(pod.uid):
+        if seen is None or seen.uid != pod.uid or seen.intake is None or self.gave_up(pod.uid):
             return ""
         return UNMARKED
 

@@ -6,47 +6,32 @@ A Binding's labels are laid over the pod's only with the feature ``PodTopologyLa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hami_plugins.allocator.pod_writer import PodWriter
 from hami_plugins.engine.annotate import NODE_KEY, PHASE_KEY
-from hami_plugins.kube.reflector import ObjectChange
+from hami_plugins.kube.port import Writing
 from hami_plugins.model.pods import FINISHED
 from hami_plugins.wire import lenient, pods
 from hami_plugins.wire.fields import Json
 
 
-class PodLabels:
-    """Labels bound pods whose annotation ``marker`` says that they are ours, from ``start`` to ``stop``."""
+class PodLabels(PodWriter):
+    """Labels bound pods whose annotation ``marker`` says that they are ours."""
 
-    def __init__(self, writer: PodWriter, marker: str) -> None:
-        self._writer = writer
+    def __init__(self, api: Writing, marker: str) -> None:
+        super().__init__(api, "labels")
         self._marker = marker
 
-    def start(self) -> None:
-        """Begins to write."""
-        self._writer.start()
-
-    def stop(self, timeout: float = 5.0) -> None:
-        """Ends. May be called twice, and before ``start``."""
-        self._writer.stop(timeout)
-
-    def pod_changed(self, change: ObjectChange) -> None:
-        """The watch shows a pod. Returns at once."""
-        node = "" if change.object is None or change.kind == "deleted" else self._missing(change.object)
-        if change.object is None or not node:
-            self._writer.drop(change.uid)
-            return
-        metadata = lenient.inside(change.object, "metadata")
-        self._writer.put(change.uid, str(metadata["namespace"]), str(metadata["name"]), {"labels": {NODE_KEY: node}})
-
-    def _missing(self, raw: Json) -> str:
-        """The value of the label that a pod lacks; empty for one that lacks none.
+    def missing(self, raw: Json) -> Mapping[str, object] | None:
+        """The label, for a pod that lacks it.
 
         Only pods for HAMi's own plugins have a phase. HAMi's scheduler labels the pods that it binds itself.
         """
         annotations = lenient.inside(raw, "metadata", "annotations")
         node = annotations.get(NODE_KEY)
         if self._marker not in annotations or PHASE_KEY not in annotations or node != pods.node_of(raw):
-            return ""
+            return None
         if lenient.inside(raw, "status").get("phase") in FINISHED:
-            return ""
-        return "" if lenient.inside(raw, "metadata", "labels").get(NODE_KEY) == node else str(node)
+            return None
+        return None if lenient.inside(raw, "metadata", "labels").get(NODE_KEY) == node else {"labels": {NODE_KEY: node}}

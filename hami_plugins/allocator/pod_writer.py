@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -12,6 +13,10 @@ import structlog
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.port import Writing
+from hami_plugins.kube.reflector import ObjectChange
+from hami_plugins.runnable import Runnable
+from hami_plugins.wire import lenient
+from hami_plugins.wire.fields import Json
 
 SPARED: Final = 0.02
 """Seconds between two writes."""
@@ -31,8 +36,11 @@ class _Due(NamedTuple):
     metadata: Mapping[str, object]
 
 
-class PodWriter:
-    """Patches the metadata of pods from a thread of its own, from ``start`` to ``stop``."""
+class PodWriter(Runnable):
+    """Writes what pods lack in their metadata from a thread of its own, from ``start`` to ``stop``; ``name`` says what.
+
+    A subclass says what a pod lacks.
+    """
 
     def __init__(self, api: Writing, name: str) -> None:
         self._api = api
@@ -55,18 +63,22 @@ class PodWriter:
         if self._thread.is_alive():
             self._thread.join(timeout)
 
-    def put(self, uid: str, namespace: str, name: str, metadata: Mapping[str, object]) -> None:
-        """The pod needs these labels or annotations. Returns at once; what is due already is not due twice."""
-        with self._changed:
-            if self._tries.get(uid, 0) < TRIES:
-                self._due[uid] = _Due(namespace, name, metadata)
-                self._changed.notify()
+    @abstractmethod
+    def missing(self, raw: Json) -> Mapping[str, object] | None:
+        """The labels or annotations that a pod lacks, as members of its metadata; ``None`` for one that lacks none."""
 
-    def drop(self, uid: str) -> None:
-        """The pod needs nothing, or is gone."""
+    def pod_changed(self, change: ObjectChange) -> None:
+        """The watch shows a pod. Returns at once; what is due already is not due twice."""
+        raw = None if change.kind == "deleted" else change.object
+        lacks = None if raw is None else self.missing(raw)
         with self._changed:
-            self._due.pop(uid, None)
-            self._tries.pop(uid, None)
+            if lacks is None:
+                self._due.pop(change.uid, None)
+                self._tries.pop(change.uid, None)
+            elif self._tries.get(change.uid, 0) < TRIES:
+                metadata = lenient.inside(raw, "metadata")
+                self._due[change.uid] = _Due(str(metadata.get("namespace")), str(metadata.get("name")), lacks)
+                self._changed.notify()
 
     def gave_up(self, uid: str) -> bool:
         """Whether the pod is left as it is: the API server refuses its write, or somebody undoes it."""

@@ -28,7 +28,6 @@ from hami_plugins.allocator.node_locking import NodeLocking
 from hami_plugins.allocator.node_page import NodePage
 from hami_plugins.allocator.pod_labels import PodLabels
 from hami_plugins.allocator.pod_locks import MOST_BINDINGS, PodLocks, tell_pod
-from hami_plugins.allocator.pod_writer import PodWriter
 from hami_plugins.allocator.reader import RateLimitedRead, reading
 from hami_plugins.allocator.refusal_events import RefusalEvents
 from hami_plugins.allocator.requeuer import Requeuer
@@ -216,8 +215,8 @@ class AllocatorServer(Replica):
             read=self._read,
             locking=locking,
             waiting=self._waiting,
-            marks=self._marks,
-            labels=self._labels() if self._product.takes_over else None,
+            marks=partial(LateMarks, self._hasty),
+            labels=PodLabels(self._hasty, self._product.marker[0]) if self._product.takes_over else None,
             filling=self._filling,
             on_node=None if self._page is None else self._page.node_changed,
             on_filled=lambda: self._heal(term),
@@ -284,12 +283,6 @@ class AllocatorServer(Replica):
             return create(path, body)
 
         return bound
-
-    def _marks(self, books: LockedAllocationCache) -> LateMarks:
-        return LateMarks(books, PodWriter(self._hasty, "marks"))
-
-    def _labels(self) -> PodLabels:
-        return PodLabels(PodWriter(self._hasty, "labels"), self._product.marker[0])
 
     def _waiting(self, books: LockedAllocationCache) -> WaitingPods:
         name = self._settings.service.name

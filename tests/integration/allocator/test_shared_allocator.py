@@ -66,7 +66,7 @@ def test_a_pod_of_two_vendors_is_one_decision(tmp_path: Path) -> None:
         client = place.start()
         pod = neuron.a_pod("p", 2, scheduler="volcano")
         pod["spec"]["containers"][0]["resources"]["limits"] |= {vgpu.NUMBER: "1", vgpu.MEMORY: "10000"}
-        (pod,) = place.put(vgpu.marked(pod))
+        (pod,) = place.put(pod)
         wait_for(lambda: client.predicate(pod, "both") == "")
         assert "vGPU" in client.predicate(pod, "trn")
         assert "Neuron" in client.predicate(pod, "cards")

@@ -9,7 +9,6 @@ from hami_plugins.kube import paths
 from hami_plugins.kube.client import connect_to
 from hami_plugins.vendors.awsneuron import IDS_KEY, STATE_KEY
 from tests.integration.neuron_topology.server.servers import JOBS, Site, a_gang, a_node, a_pod, ids_of
-from tests.integration.volcano_vgpu.allocation.servers import marked
 from tests.unit.allocator.products import MARK
 from tests.waiting import wait_for
 
@@ -104,7 +103,7 @@ def test_after_a_restart_nothing_is_allocated_twice(cluster: Site) -> None:
 def test_of_two_replicas_one_answers_and_the_other_refuses(cluster: Site) -> None:
     one = cluster.start("one")
     two = cluster.start("two", ready=False)
-    (pod,) = cluster.put(marked(a_pod("p")))
+    (pod,) = cluster.put(a_pod("p"))
     assert one.predicate(pod, "n1") == ""
     status, text = two.post(two.plain("/extender/predicate"), b"{}")
     assert status == 503

@@ -38,7 +38,7 @@ def patched(response: dict[str, Any]) -> dict[str, str]:
 
 def test_from_predicate_to_binding_one_cache_has_the_word(cluster: Site) -> None:
     client = cluster.start()
-    (pod,) = cluster.put(marked(a_pod("p", memory=30_000)))
+    (pod,) = cluster.put(a_pod("p", memory=30_000))
     assert client.predicate(pod, "n1") == ""
     assert client.call("prioritize", task={**_task(pod)}, nodes=[{"Name": "n1"}, {"Name": "n9"}])[
         "nodeScore"
@@ -141,7 +141,7 @@ def test_the_pods_of_a_restarted_server_hold_what_they_had(cluster: Site) -> Non
     cluster.end(first)
 
     second = cluster.start("two")
-    (late,) = cluster.put(marked(a_pod("late", memory=10_000)))
+    (late,) = cluster.put(a_pod("late", memory=10_000))
     assert "largest free 960 MiB" in second.predicate(late, "n1")
     assert second.predicate(late, "n2") == ""
 
@@ -237,7 +237,7 @@ def test_a_replica_that_lost_its_lease_keeps_nothing_of_its_cache(cluster: Site)
     gc.disable()
     try:
         client = cluster.start()
-        (pod,) = cluster.put(marked(a_pod("p")))
+        (pod,) = cluster.put(a_pod("p"))
         assert client.predicate(pod, "n1") == ""
         assert client.bind(pod, "n1")[1]["allowed"]
         (kept,) = (
@@ -256,7 +256,7 @@ def test_a_replica_that_lost_its_lease_keeps_nothing_of_its_cache(cluster: Site)
 
 def test_while_the_api_server_hiccups_what_is_known_is_answered(cluster: Site) -> None:
     client = cluster.start()
-    (pod,) = cluster.put(marked(a_pod("p")))
+    (pod,) = cluster.put(a_pod("p"))
     wait_for(lambda: cluster.value(client, "pods") == 1, "the watch shows it")
     cluster.server.cut_watches(abruptly=True)
     assert patched(client.bind(pod, "n1")[1])[NODE] == "n1"
