@@ -98,7 +98,7 @@ mockDevicePlugin: for tries without cards write them into a file, and name it in
 {{- define "hami-plugins.sameNames" -}}
 {{- $agent := index .Values "volcano-vgpu" -}}{{- $server := .Values.allocator -}}
 {{- $both := and $agent.enabled $server.enabled (has "Volcano-vGPU" ($server.vendors | default list)) -}}
-{{- if and $both (ne ((($agent.agent).settings).dialect | default "volcano") "hami") -}}
+{{- if $both -}}{{- if include "volcano-vgpu.speaksVolcano" (index .Subcharts "volcano-vgpu") -}}
 {{- $ours := (($agent.deviceConfig).nvidia | default dict) -}}
 {{- $theirs := (((($server.settings).volcano).deviceConfig).nvidia | default dict) -}}
 {{- range list "resourceCountName" "resourceMemoryName" "resourceMemoryPercentageName" "resourceCoreName" -}}
@@ -107,5 +107,5 @@ mockDevicePlugin: for tries without cards write them into a file, and name it in
 {{- fail (printf "\nvolcano-vgpu.deviceConfig.nvidia.%s is %s and allocator.settings.volcano.deviceConfig.nvidia.%s is %s: agent and allocator need the same name; set both" . $left . $right) -}}
 {{- end -}}
 {{- end -}}
-{{- end -}}
+{{- end -}}{{- end -}}
 {{- end -}}
