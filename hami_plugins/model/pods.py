@@ -219,3 +219,8 @@ class PodRecord:
     def full_name(self) -> str:
         """``namespace/name``."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def full_group(self) -> str:
+        """``namespace/name`` of its PodGroup, empty for none."""
+        return f"{self.namespace}/{self.group}" if self.group else ""

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from hami_plugins.engine.intake import PodInfo, Rules
 from hami_plugins.engine.neighbours import meets
+from hami_plugins.inputs.list_reader import SYSTEM_PRIORITIES
 from hami_plugins.inputs.workloads.pods import VOLCANO
 from hami_plugins.model.cluster import ClusterSnapshot, DisruptionBudget
 from hami_plugins.model.pods import EVERYWHERE, PodRecord
@@ -33,8 +34,8 @@ from hami_plugins.queueing.usage import gate_by
 from hami_plugins.wire.gang_keys import GROUP_KEY, QUEUE_KEY
 
 SYSTEM_NAMESPACE: Final = "kube-system"
-SYSTEM_CRITICAL: Final = 2_000_000_000
-"""The priority of ``system-cluster-critical``: pods from here on are never evicted."""
+SYSTEM_CRITICAL: Final = SYSTEM_PRIORITIES["system-cluster-critical"]
+"""Pods of this priority and above are never evicted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +153,7 @@ class EvictionRules:
 
     def gang_of(self, record: PodRecord) -> str:
         """The gang with a minimum that a pod is of; empty for none."""
-        name = f"{record.namespace}/{record.group}" if record.group else ""
+        name = record.full_group
         return name if name in self.gangs else ""
 
     def budgets_of(self, record: PodRecord) -> list[DisruptionBudget]:
@@ -162,13 +163,12 @@ class EvictionRules:
 
     def queue_of(self, record: PodRecord) -> str:
         """The queue of a pod that Volcano schedules."""
-        known = self._groups.get(f"{record.namespace}/{record.group}")
-        return known.queue if known is not None else record.queue or DEFAULT
+        return queues.queue_of(record, self._groups)
 
     def priority_of(self, record: PodRecord) -> int:
         """What a running pod is worth: under Volcano its PodGroup's priority."""
         if self.preemptor.queue and record.group:
-            known = self._groups.get(f"{record.namespace}/{record.group}")
+            known = self._groups.get(record.full_group)
             if known is not None and known.priority_class:
                 return self._priorities.get(known.priority_class, record.priority)
         return record.priority
@@ -183,7 +183,7 @@ class EvictionRules:
 
     def _by_class(self, record: PodRecord) -> tuple[Rule, str] | None:
         preemptor = self.preemptor
-        if preemptor.group and f"{record.namespace}/{record.group}" == preemptor.group:
+        if preemptor.group and record.full_group == preemptor.group:
             return Rule.SAME_GANG, "it is a member of the same gang"
         if preemptor.queue and not record.group:
             return Rule.SCHEDULER, "it has no PodGroup, so Volcano does not evict it"
@@ -332,7 +332,7 @@ def _gangs(snapshot: ClusterSnapshot) -> dict[str, RunningGang]:
     members: dict[str, list[EvictedPod]] = {}
     for entry in snapshot.nodes if needs else ():
         for record in entry.pods:
-            name = f"{record.namespace}/{record.group}" if record.group else ""
+            name = record.full_group
             if name in needs and not record.terminating:
                 members.setdefault(name, []).append(EvictedPod(record, entry.name))
     return {name: _gang(needs[name], found, snapshot.succeeded.get(name, {})) for name, found in members.items()}

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from hami_plugins.model.cluster import PodGroup
 from hami_plugins.model.pods import Pod, PodRecord
 from hami_plugins.model.quantity import NANO
 from hami_plugins.queueing.shares import QueueDemand, divided
@@ -274,6 +275,12 @@ def words(shortages: Sequence[QueueShortage]) -> str:
 def requests_of(pod: Pod | PodRecord) -> dict[str, int]:
     """What a pod counts for; how many pods there are does not matter to queues."""
     return dict(pod.requests if isinstance(pod, PodRecord) else pod.constraints.requests)
+
+
+def queue_of(record: PodRecord, pod_groups: Mapping[str, PodGroup]) -> str:
+    """The queue of a pod that Volcano schedules: its PodGroup's, where that is known."""
+    known = pod_groups.get(record.full_group)
+    return known.queue if known is not None else record.queue or DEFAULT
 
 
 def _over(account: QueueUsage, requests: Iterable[tuple[str, int]], *, with_waiting: bool) -> Iterable[QueueShortage]:

@@ -11,7 +11,6 @@ from hami_plugins.engine.intake import OVERCOMMIT, Rules
 from hami_plugins.model.cluster import ClusterSnapshot, PodGroup, Queue
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.queueing.queues import (
-    DEFAULT,
     EVERYWHERE,
     INQUEUE,
     RUNNING,
@@ -21,6 +20,7 @@ from hami_plugins.queueing.queues import (
     minus,
     plain,
     plus,
+    queue_of,
     summed,
 )
 from hami_plugins.wire.gang_keys import GROUP_KEY
@@ -297,12 +297,11 @@ def _held(snapshot: ClusterSnapshot) -> _Held:
         for record in entry.pods:
             if not record.group:
                 continue
-            name = f"{record.namespace}/{record.group}"
+            name = record.full_group
             if record.terminating:
                 leaving.add(name)
                 continue
-            known = snapshot.pod_groups.get(name)
-            group = _Group(name, known.queue if known is not None else record.queue or DEFAULT)
+            group = _Group(name, queue_of(record, snapshot.pod_groups))
             before = amounts.get(group)
             amounts[group] = dict(record.requests) if before is None else plus(before, dict(record.requests))
             members[name] += 1
