@@ -24,7 +24,7 @@ from hami_plugins.model.vendor import Headroom
 from hami_plugins.model.verdicts import Fit
 from hami_plugins.preemption.bounds import RoomBounds, Row, freed_by
 from hami_plugins.preemption.costs import NEVER, CostScale
-from hami_plugins.preemption.node_search import Branch, NodeSearch, Unit, name_of, units_of
+from hami_plugins.preemption.node_search import Branch, NodeSearch, Unit, allowed_together, name_of, units_of
 from hami_plugins.preemption.rules import EvictionRules
 from hami_plugins.preemption.values import EvictedPod, NoVictims, Rule, Spared
 from hami_plugins.queueing.queues import requests_of
@@ -161,7 +161,7 @@ class DemandSearch:
             if least >= best[0]:
                 continue
             units = [unit for pick in picks for unit in pick.units]
-            if len(self._members) > 1 and not self._may_go_together(units, branch):
+            if len(self._members) > 1 and not allowed_together(units, self.rules, branch.left):
                 successors = [branch._replace(spared=branch.spared | {unit.name}) for unit in units if unit.bound]
             else:
                 solution = self._solution(picks, left)
@@ -281,14 +281,6 @@ class DemandSearch:
         namespace = self._info.pod.namespace
         held = ((entry, record) for record in records if record.namespace == namespace)
         return {} if self._left is None else quota.used(held, self._decider.registry)
-
-    def _may_go_together(self, units: Sequence[Unit], branch: Branch) -> bool:
-        whole = {unit.gang for unit in units if unit.gang} | branch.left
-        singles = [unit.records[0] for unit in units if not unit.gang]
-        if any(self.rules.gang_of(record) in whole for record in singles):
-            return False
-        members = [member.pod for name in sorted(whole) for member in self.rules.gangs[name].members]
-        return self.rules.conflict([*singles, *members], whole) is None
 
     def _cost(self, victim: EvictedPod) -> int:
         return self._scale.of(victim.pod, self.rules.priority_of(victim.pod))

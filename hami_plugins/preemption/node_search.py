@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Final, NamedTuple
@@ -15,6 +15,7 @@ from hami_plugins.preemption.bounds import Amount, RoomBounds, Row, added, freed
 from hami_plugins.preemption.costs import NEVER, CostScale
 from hami_plugins.preemption.rules import EvictionRules
 from hami_plugins.preemption.values import EvictedPod
+from hami_plugins.queueing.queues import requests_of, summed
 
 MOST_STEPS: Final = 20_000
 """Steps of one search; after them the best set that is known counts, which may be larger than the smallest."""
@@ -86,12 +87,10 @@ def units_of(
 
 def _row(records: Sequence[PodRecord], position: Mapping[DeviceId, int], scale: CostScale, rules: EvictionRules) -> Row:
     frees: dict[int, Amount] = {}
-    requests: dict[str, int] = {}
     for record in records:
         for at, amount in freed_by(record, position):
             frees[at] = added(frees.get(at), amount)
-        for name, nano in record.requests:
-            requests[name] = requests.get(name, 0) + nano
+    requests = summed(map(requests_of, records))
     cost = sum(scale.of(record, rules.priority_of(record)) for record in records)
     return Row(cost, tuple(frees.items()), tuple(requests.items()), len(records))
 
@@ -191,14 +190,11 @@ class NodeSearch:
         return self._takes([record for each in chosen for record in self._units[each].records], copies)
 
 
-def allowed_together(units: Sequence[Unit], rules: EvictionRules) -> bool:
-    """Whether the rules about several victims allow all these units; no pod is in two of them."""
-    whole = [unit.gang for unit in units if unit.gang]
-    if any(not unit.gang and rules.gang_of(unit.records[0]) in whole for unit in units):
+def allowed_together(units: Sequence[Unit], rules: EvictionRules, left: Iterable[str] = ()) -> bool:
+    """Whether the rules about several victims allow all these units, when the gangs in ``left`` go as well."""
+    whole = {unit.gang for unit in units if unit.gang}.union(left)
+    singles = [unit.records[0] for unit in units if not unit.gang]
+    if any(rules.gang_of(record) in whole for record in singles):
         return False
-    return rules.conflict(records_of(units), whole) is None
-
-
-def records_of(units: Sequence[Unit]) -> list[PodRecord]:
-    """All pods of these units, those on other nodes, too."""
-    return [record for unit in units for record in (*unit.records, *(victim.pod for victim in unit.elsewhere))]
+    members = [member.pod for name in sorted(whole) for member in rules.gangs[name].members]
+    return rules.conflict([*singles, *members], whole) is None
