@@ -7,13 +7,18 @@ A Binding's labels are laid over the pod's only with the feature ``PodTopologyLa
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from hami_plugins.allocator.pod_writer import PodWriter
 from hami_plugins.engine.annotate import NODE_KEY, PHASE_KEY
 from hami_plugins.kube.port import Writing
 from hami_plugins.model.pods import FINISHED
+from hami_plugins.vendors import nvidia
 from hami_plugins.wire import lenient, pods
 from hami_plugins.wire.fields import Json
+
+_MONITORED: Final = nvidia.SPEC.keys.allocated
+"""HAMi's monitor runs beside its plugin for NVIDIA's devices; no other component of HAMi reads the label."""
 
 
 class PodLabels(PodWriter):
@@ -30,7 +35,7 @@ class PodLabels(PodWriter):
         """
         annotations = lenient.inside(raw, "metadata", "annotations")
         node = annotations.get(NODE_KEY)
-        if self._marker not in annotations or PHASE_KEY not in annotations or node != pods.node_of(raw):
+        if not {self._marker, PHASE_KEY, _MONITORED}.issubset(annotations) or node != pods.node_of(raw):
             return None
         if lenient.inside(raw, "status").get("phase") in FINISHED:
             return None
