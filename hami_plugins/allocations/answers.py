@@ -88,6 +88,23 @@ class Assumption:
         return "foreign" if self.foreign else "answered" if self.answered else "reserved"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nomination:
+    """Room on a node that is kept for one waiting pod while ``victims`` leave (``status.nominatedNodeName``).
+
+    ``record`` is what the pod will hold; until the victims have gone it overlaps with what they hold. ``job`` is as in
+    ``Assumption``. ``made`` and ``until`` are times of the cache's clock; at ``until`` it ends whatever is left.
+    """
+
+    node: NodeName
+    record: PodRecord
+    devices: DeviceDemand
+    victims: frozenset[PodUid]
+    made: float
+    until: float
+    job: str = ""
+
+
 class AuditFindingKind(StrEnum):
     """What can be wrong with what bound pods hold."""
 
@@ -118,7 +135,8 @@ class AuditFinding:
 class Statistics:
     """Sizes, for metrics. ``holders`` are bound pods that hold or ask for devices.
 
-    ``foreign`` are the pods that another scheduler has assigned and not bound yet.
+    ``foreign`` are the pods that another scheduler has assigned and not bound yet, ``nominated`` those for which room
+    is kept while victims leave.
     """
 
     nodes: int
@@ -127,3 +145,4 @@ class Statistics:
     reservations: int
     answered: int
     foreign: int = 0
+    nominated: int = 0

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from hami_plugins.allocations.answers import AllocationSource, Assumption, DeclineCode, Declined, PodAllocation
-from hami_plugins.allocations.state import CacheState
+from hami_plugins.allocations.nominations import NominatingState
 from hami_plugins.engine.annotate import annotations_with
 from hami_plugins.engine.apply import record_with
 from hami_plugins.engine.decide import Decider, DecisionRequest, DeviceAsker, PodDemand, allocated
@@ -36,7 +36,7 @@ HOLD: Final = 15.0
 UNKNOWN_NODE: Final = FilterReason("node is not known")
 
 
-class AllocationCache(CacheState):
+class AllocationCache(NominatingState):
     """Who holds what, and what else can be had. ``decider`` decides, with the registry that it was made with.
 
     What nothing else ends lasts ``hold`` seconds after it was last asked for, and ``keep`` seconds after a Binding was
@@ -236,7 +236,7 @@ class AllocationCache(CacheState):
     def _kept(self, name: NodeName, uid: PodUid, demand: PodDemand) -> Assumption | None:
         """What the pod is assumed to hold on the node, if that is what it asks for and nothing is wrong with it."""
         assumed = self._assumed.get(uid, {}).get(name)
-        entry = self.entry(name)
+        entry = self.held_entry(name)
         if assumed is None or entry is None or assumed.devices != demand.devices:
             return None
         record = next(record for record in entry.pods if record.uid == uid)

@@ -77,6 +77,10 @@ class CacheNode:
         del self._holders[uid]
         self._entry = None
 
+    def holds(self, uid: PodUid) -> bool:
+        """Whether a pod holds something here."""
+        return uid in self._holders
+
     def record(self, uid: PodUid) -> PodRecord:
         """What a pod that is here holds."""
         return self._holders[uid]
@@ -98,10 +102,15 @@ class CacheNode:
 
 def _same(one: PodRecord, other: PodRecord) -> bool:
     """Whether two records of a pod are alike in all that anybody asks a cache for."""
-    return (one.allocations, one.unlocated, one.init_finished, one.terminating, one.requests) == (
-        other.allocations,
-        other.unlocated,
-        other.init_finished,
-        other.terminating,
-        other.requests,
+    return _asked_for(one) == _asked_for(other)
+
+
+def _asked_for(record: PodRecord) -> tuple[object, ...]:
+    return (
+        record.allocations,
+        record.unlocated,
+        record.init_finished,
+        record.terminating,
+        record.requests,
+        record.preemptable,
     )

@@ -181,6 +181,7 @@ class WatchedAllocationCache:
             with self._lock:
                 self._cache.see_pod(pod, self._clock())
                 self._cache.see_assigned(pod, assigned, self._clock())
+                self._cache.confirm(intake)
                 self._planner.pod_seen(pod, intake)
             return WatchedPod(uid, intake)
         edited = writers.written_later(raw, self.product.held)

@@ -1,0 +1,166 @@
+"""Room that is kept for waiting pods while victims leave: other pods find it taken, the pod itself does not.
+
+A nomination outlives what a scheduler reserves for the pod and gives up again. It ends when the pod is bound, is gone
+or asks for something else, when its node is gone, when no scheduler asks for the pod for a while after the last victim
+has left, and at the latest at its own ``until``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import Final
+
+from hami_plugins.allocations.answers import Nomination, Statistics
+from hami_plugins.allocations.findings import AuditSnapshot
+from hami_plugins.allocations.state import CacheState
+from hami_plugins.engine.apply import without_pods
+from hami_plugins.engine.intake import PodInfo
+from hami_plugins.engine.inventory import with_pods
+from hami_plugins.engine.registry import Registry
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.nodes import NodeEntry, Problem
+from hami_plugins.model.pods import Pod
+from hami_plugins.model.units import NodeName, PodUid
+
+UNCLAIMED: Final = 60.0
+"""Seconds after the last victim has left, or after the scheduler asked last, for which the room is kept."""
+
+
+class NominatingState(CacheState):
+    """A cache that keeps room. ``changes``, ``freed`` and ``log`` count nominations as what a pod holds."""
+
+    def __init__(self, registry: Registry, *, keep: float) -> None:
+        super().__init__(registry, keep=keep)
+        self._nominations: dict[PodUid, Nomination] = {}
+        self._claimable: dict[PodUid, float] = {}
+
+    # What is kept
+
+    def nominate(self, nomination: Nomination) -> None:
+        """Keeps the room, instead of any that the pod had. Nobody may evict the pod from it."""
+        uid = nomination.record.uid
+        self.withdraw(uid)
+        nomination = replace(nomination, record=replace(nomination.record, preemptable=False))
+        self._nominations[uid] = nomination
+        if nomination.node not in self._assumed.get(uid, ()):
+            self._put(nomination.node, nomination.record)
+
+    def withdraw(self, uid: PodUid) -> Nomination | None:
+        """Keeps nothing for the pod any longer; what was kept, if anything."""
+        found = self._nominations.pop(uid, None)
+        self._claimable.pop(uid, None)
+        if found is not None and not self._holds(uid, found.node) and self._nodes[found.node].holds(uid):
+            self._take(found.node, uid)
+        return found
+
+    def nomination(self, uid: PodUid) -> Nomination | None:
+        """What is kept for a pod."""
+        return self._nominations.get(uid)
+
+    @property
+    def nominations(self) -> tuple[Nomination, ...]:
+        """All that is kept, in the order in which it was."""
+        return tuple(self._nominations.values())
+
+    def claim(self, uid: PodUid, now: float) -> None:
+        """The scheduler asks for the pod: it has not forgotten it."""
+        if uid in self._claimable:
+            self._claimable[uid] = now
+
+    def leaving(self, uids: Iterable[PodUid]) -> frozenset[PodUid]:
+        """Those of these pods that still hold devices."""
+        return frozenset(uid for uid in uids if self.bound_to(uid) is not None)
+
+    def expire_nominations(self, now: float) -> tuple[Nomination, ...]:
+        """Ends the nominations whose time is up, and those that no scheduler claims."""
+        ended: list[Nomination] = []
+        for uid, each in tuple(self._nominations.items()):
+            if not self.leaving(each.victims):
+                self._claimable.setdefault(uid, now)
+            if each.until <= now or self._claimable.get(uid, now) + UNCLAIMED <= now:
+                self.withdraw(uid)
+                ended.append(each)
+        return tuple(ended)
+
+    def confirm(self, intake: PodInfo) -> None:
+        """A pod that waits asks for this now: room for something else is not kept for it."""
+        found = self._nominations.get(intake.pod.uid)
+        if found is not None and (intake.pod.gated or intake.refusal or intake.demand.devices != found.devices):
+            self.withdraw(intake.pod.uid)
+
+    # What a watch shows
+
+    def see_pod(self, pod: Pod, now: float, *, fault: str = "", edited: str = "") -> tuple[Problem, ...]:
+        """See ``CacheState``; a pod that is bound has what it was nominated for, or something else."""
+        problems = super().see_pod(pod, now, fault=fault, edited=edited)
+        if pod.node is not None:
+            self.withdraw(pod.uid)
+        return problems
+
+    def forget_pod(self, uid: PodUid, now: float) -> None:
+        """See ``CacheState``."""
+        super().forget_pod(uid, now)
+        self.withdraw(uid)
+
+    def forget_node(self, name: NodeName) -> None:
+        """See ``CacheState``."""
+        for each in self.nominations:
+            if each.node == name:
+                self.withdraw(each.record.uid)
+        super().forget_node(name)
+
+    # What it knows
+
+    def held_entry(self, name: NodeName) -> NodeEntry | None:
+        """The node with those who hold something there, and without room that is only kept."""
+        entry = self.entry(name)
+        kept = {uid for uid, each in self._nominations.items() if each.node == name and not self._holds(uid, name)}
+        return entry if entry is None or not kept else without_pods(entry, lambda record: record.uid in kept)
+
+    def search_view(self, names: Iterable[NodeName], uids: Collection[PodUid]) -> ClusterSnapshot:
+        """These nodes as a search for victims for some waiting pods sees them.
+
+        What the pods hold or have kept does not count, and the victims of all other nominations are leaving.
+        """
+        others = (each for each in self._nominations.values() if each.record.uid not in uids)
+        leaving = frozenset(victim for each in others for victim in each.victims)
+        changed = {node for uid in (*uids, *leaving) for node in self._nodes_of(uid)}
+
+        def seen(name: NodeName) -> NodeEntry | None:
+            entry = self.entry(name)
+            if entry is None or name not in changed:
+                return entry
+            staying = (record for record in entry.pods if record.uid not in uids)
+            return with_pods(
+                entry, (replace(each, terminating=True) if each.uid in leaving else each for each in staying)
+            )
+
+        return ClusterSnapshot(nodes=tuple(entry for name in names if (entry := seen(name)) is not None))
+
+    def sheet(self) -> AuditSnapshot:
+        """See ``CacheState``. That room is kept which victims still hold is no finding."""
+        sheet = super().sheet()
+        if not self._nominations:
+            return sheet
+        entries = (self.held_entry(entry.name) for entry in sheet.entries)
+        return sheet._replace(entries=tuple(entry for entry in entries if entry is not None))
+
+    def statistics(self) -> Statistics:
+        """See ``CacheState``."""
+        return replace(super().statistics(), nominated=len(self._nominations))
+
+    def _nodes_of(self, uid: PodUid) -> tuple[NodeName, ...]:
+        nodes = super()._nodes_of(uid)
+        kept = self._nominations.get(uid)
+        return nodes if kept is None or kept.node in nodes else (*nodes, kept.node)
+
+    def _holds(self, uid: PodUid, name: NodeName) -> bool:
+        """Whether a pod is bound to the node or assumed there."""
+        return name in super()._nodes_of(uid)
+
+    def _end(self, uid: PodUid, name: NodeName) -> None:
+        super()._end(uid, name)
+        kept = self._nominations.get(uid)
+        if kept is not None and kept.node == name:
+            self._put(name, kept.record)
