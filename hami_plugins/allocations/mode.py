@@ -1,4 +1,4 @@
-"""The three ways in which a cluster's allocations are corrected; without imports, as the command line names them."""
+"""How far the allocator goes, in words of its settings; without imports, as the command line names them."""
 
 from __future__ import annotations
 
@@ -16,3 +16,16 @@ class AllocatorMode(StrEnum):
     EXTENDER = "extender"
     WEBHOOK = "webhook"
     POLICY = "policy"
+
+
+class PreemptionMode(StrEnum):
+    """Whether pods are evicted so that pods of higher priority get devices.
+
+    ``off``: nobody is. ``scheduler``: schedulers that preempt are told which pods make room; they evict them.
+    ``full``: the allocator also evicts pods itself where the scheduler sees no need to (node sums suffice, no device
+    has room).
+    """
+
+    OFF = "off"
+    SCHEDULER = "scheduler"
+    FULL = "full"

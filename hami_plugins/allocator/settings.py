@@ -10,14 +10,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from hami_plugins.allocations.cache import HOLD, KEEP
-from hami_plugins.allocations.mode import AllocatorMode
+from hami_plugins.allocations.mode import AllocatorMode, PreemptionMode
 from hami_plugins.config.settings import DecisionSettings, NeuronSettings, SchedulerSettings, VolcanoSettings
 from hami_plugins.config.values import Name, PageListener, Seconds, Strict
 from hami_plugins.engine.intake import Rules
 from hami_plugins.inputs.fleets.templates import INSTANCE_TYPE
+from hami_plugins.model.pods import Pod
 from hami_plugins.vendors import volcano
 from hami_plugins.vendors.awsneuron import CAPACITY_BLOCK_MARGIN
 from hami_plugins.web.settings import ServedProgram, ServedSettings, server_defaults
@@ -88,6 +89,46 @@ class NodeTemplateSettings(Strict):
         return self.labels | ({INSTANCE_TYPE: self.instance_type} if self.instance_type else {})
 
 
+class PreemptionSettings(Strict):
+    """Evictions of pods for pods of higher priority that wait for devices."""
+
+    mode: PreemptionMode = Field(
+        PreemptionMode.OFF,
+        description="`off`; `scheduler`: schedulers learn which pods to evict; `full`: the server also evicts itself.",
+    )
+    priority_classes: tuple[Name, ...] = Field(
+        (),
+        description="PriorityClasses of the pods for which the server evicts in mode `full`; `*` stands for all.",
+    )
+    namespaces: tuple[Name, ...] = Field(
+        ("*",),
+        description="Namespaces of the pods for which the server evicts in mode `full`; `*` stands for all.",
+    )
+    dry_run: bool = Field(
+        False,
+        description="Whether the server only reports, in events and its log, which pods it would evict.",
+    )
+    at_once: Annotated[int, Field(ge=1)] = Field(
+        10,
+        description="Pods that the server has evicted and that still run, at most.",
+    )
+    per_hour: Annotated[int, Field(ge=1)] = Field(
+        120,
+        description="Pods that the server evicts in an hour, at most.",
+    )
+
+    @model_validator(mode="after")
+    def _names_its_classes(self) -> PreemptionSettings:
+        if self.mode is PreemptionMode.FULL and not self.priority_classes:
+            raise ValueError("mode full needs priorityClasses: those of the pods that pods may be evicted for, or '*'")
+        return self
+
+    def covers(self, pod: Pod) -> bool:
+        """Whether the server may evict pods for this one."""
+        classes, namespaces = self.priority_classes, self.namespaces
+        return ("*" in classes or pod.priority_class in classes) and ("*" in namespaces or pod.namespace in namespaces)
+
+
 @server_defaults(name=NAME, namespace="kube-system", port=9395)
 class AllocatorSettings(DecisionSettings, ServedSettings):
     """All of the server's settings. ``vendors`` are those whose devices it gives.
@@ -119,6 +160,7 @@ class AllocatorSettings(DecisionSettings, ServedSettings):
         (),
         description="What nodes that do not exist yet are like, for autoscalers; the first that fits counts.",
     )
+    preemption: PreemptionSettings = PreemptionSettings()
     neuron: NeuronDeviceSettings = Field(default_factory=NeuronDeviceSettings)
     page: PageListener = PageListener()
 

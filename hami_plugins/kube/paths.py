@@ -8,6 +8,7 @@ from urllib.parse import quote
 NODES: Final = "/api/v1/nodes"
 PODS: Final = "/api/v1/pods"
 RESOURCE_QUOTAS: Final = "/api/v1/resourcequotas"
+DISRUPTION_BUDGETS: Final = "/apis/policy/v1/poddisruptionbudgets"
 NAMESPACES: Final = "/api/v1/namespaces"
 DEVICES: Final = "/apis/scheduling.koordinator.sh/v1alpha1/devices"
 """Koordinator's Device objects, one for each node, under its name."""
@@ -53,6 +54,11 @@ def pod_status(namespace: str, name: str) -> str:
 def pod_binding(namespace: str, name: str) -> str:
     """Where a Binding is posted that puts the pod on a node."""
     return f"{pod(namespace, name)}/binding"
+
+
+def pod_eviction(namespace: str, name: str) -> str:
+    """Where an Eviction is posted that has the pod deleted, if its PodDisruptionBudget allows that."""
+    return f"{pod(namespace, name)}/eviction"
 
 
 def events(namespace: str) -> str:

@@ -97,13 +97,15 @@ class PlacedPods(NamedTuple):
 class DemandSearch:
     """The search for places for pods with equal demands."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one question, and what is known of it
         self,
         decider: Decider,
         snapshot: ClusterSnapshot,
         rules: EvictionRules,
         members: Sequence[PodInfo],
         known: Knowledge,
+        *,
+        within: Collection[NodeName] | None = None,
     ) -> None:
         self.rules = rules
         self._decider = decider
@@ -116,7 +118,7 @@ class DemandSearch:
         self._left = quota.left_in(snapshot, self._info.pod.namespace, decider.registry) if demand.headroom else None
         plain = replace(demand.constraints, requests=())
         self.nodes: dict[NodeName, _Node] = {}
-        for entry in snapshot.nodes:
+        for entry in snapshot.nodes if within is None else filter(None, map(snapshot.node, sorted(within))):
             node = known.nodes.get(entry.name)
             if node is not None and node.source is entry:
                 self.nodes[entry.name] = node

@@ -51,11 +51,17 @@ class VictimSearch:
         self._priorities: dict[NodeName, tuple[NodeEntry, frozenset[int]]] = {}
 
     def find(
-        self, snapshot: ClusterSnapshot, infos: Sequence[PodInfo], gate: EnqueueAdmission | None = None
+        self,
+        snapshot: ClusterSnapshot,
+        infos: Sequence[PodInfo],
+        gate: EnqueueAdmission | None = None,
+        *,
+        within: Collection[NodeName] | None = None,
     ) -> EvictionPlan | NoVictims:
         """The cheapest evictions after which all these pods of one gang, or this one pod, have a place.
 
         ``gate`` holds queue usage with the shares of this moment; without it, it is worked out from the snapshot.
+        The places are on the nodes ``within``, where these are named.
         """
         preemptor = Preemptor.of(snapshot, infos)
         if not preemptor.preempts:
@@ -67,7 +73,7 @@ class VictimSearch:
         remaining = list(infos)
         for members in _by_demand(infos):
             rules = EvictionRules(current, Preemptor.of(current, remaining), gate)
-            search = self._search(current, rules, members)
+            search = self._search(current, rules, members, within)
             solution = search.cheapest()
             found = None if solution is None else search.placed(solution)
             if solution is None or found is None:
@@ -83,7 +89,13 @@ class VictimSearch:
         after = replace(current, budgets=snapshot.budgets)
         return EvictionPlan(victims=tuple(victims), ending=tuple(ending), places=tuple(places), after=after)
 
-    def _search(self, snapshot: ClusterSnapshot, rules: EvictionRules, members: Sequence[PodInfo]) -> DemandSearch:
+    def _search(
+        self,
+        snapshot: ClusterSnapshot,
+        rules: EvictionRules,
+        members: Sequence[PodInfo],
+        within: Collection[NodeName] | None,
+    ) -> DemandSearch:
         """The search for one demand; what an earlier one for its like knows of unchanged nodes is taken over."""
         demand, policy = members[0].demand, members[0].policy
         priorities = self._priorities_in(snapshot)
@@ -95,7 +107,7 @@ class VictimSearch:
             bounds = RoomBounds(demand, policy, self._decider.registry, self._decider.uncounted)
             known = Knowledge(rules, scale, bounds, {})
         rules.recall(known.rules)
-        search = DemandSearch(self._decider, snapshot, rules, members, known)
+        search = DemandSearch(self._decider, snapshot, rules, members, known, within=within)
         self._known[key] = known._replace(nodes=search.nodes)
         while len(self._known) > MOST_DEMANDS:
             self._known.popitem(last=False)

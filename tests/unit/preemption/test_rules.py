@@ -16,6 +16,7 @@ from hami_plugins.model.cluster import ClusterSnapshot, DisruptionBudget, Namesp
 from hami_plugins.model.nodes import NodeFacts
 from hami_plugins.model.pods import Neighbours, NodeConstraints, PodRecord, PodTerm, Requirement
 from hami_plugins.model.quantity import NANO
+from hami_plugins.model.units import NodeName
 from hami_plugins.preemption.search import VictimSearch
 from hami_plugins.preemption.values import EvictionPlan, NoVictims, Rule
 from tests import acme
@@ -173,6 +174,17 @@ class TestTheCheapestSet:
         assert victims(snapshot, info) == ["a"]
         small = {"default": NamespaceQuota(namespace="default", hard={f"limits.{MEMORY}": 9_000 * NANO})}
         assert isinstance(find(replace(snapshot, quotas=small), info), NoVictims)
+
+
+def test_places_are_looked_for_on_the_named_nodes_alone() -> None:
+    snapshot = a_cluster([running("cheap")], [running("dear", priority=5)], cards=1)
+    infos = [waiting()]
+    assert victims(snapshot, *infos) == ["cheap"]
+    second = [snapshot.nodes[1].name]
+    found = VictimSearch(REGISTRY).find(snapshot, infos, within=[*second, NodeName("unknown")])
+    assert isinstance(found, EvictionPlan)
+    assert [victim.pod.name for victim in found.victims] == ["dear"]
+    assert isinstance(VictimSearch(REGISTRY).find(snapshot, infos, within=()), NoVictims)
 
 
 class TestWhoStays:
