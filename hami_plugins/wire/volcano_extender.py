@@ -11,8 +11,9 @@ large, is dropped as it comes.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Final, NamedTuple
 
 import orjson
@@ -27,7 +28,14 @@ PLACE: Final = "extender call:"
 SUCCESS: Final = 0
 ERROR: Final = 1
 UNSCHEDULABLE: Final = 2
-"""Codes of a predicate's reply. A reason with ``SUCCESS`` counts as ``ERROR``."""
+UNRESOLVABLE: Final = 3
+"""Codes of a predicate's reply. A reason with ``SUCCESS`` counts as ``ERROR``.
+
+A node with ``UNRESOLVABLE`` is not looked at by the actions ``preempt`` and ``reclaim``.
+"""
+
+_JUDGED: Final = 1
+"""The status of a reply about victims that counts; 0 abstains, and then other plugins decide alone."""
 
 _BEGIN: Final = b'{"task":'
 _NODE: Final = b',"node":{"Name":"'
@@ -44,11 +52,25 @@ _END: Final = b'"'
 _SHOWN: Final = 80
 
 
+class TaskStatus(IntEnum):
+    """Where a session has got to with a pod; Volcano 1.14 to 1.16 number them so."""
+
+    PENDING = 1
+    ALLOCATED = 2
+    PIPELINED = 4
+    BINDING = 8
+    BOUND = 16
+    RUNNING = 32
+    RELEASING = 64
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """The pod that a call is about. ``node`` is where the session puts it, empty before; ``pod`` is the Pod object.
 
-    ``job`` is Volcano's name for its PodGroup, empty where a call has none.
+    ``job`` is Volcano's name for its PodGroup, empty where a call has none. ``status`` is a ``TaskStatus``, or 0 where
+    a call has none. ``evicts`` says that pods were evicted for it in this session. ``undone`` is the status that
+    the session takes back (``LastTransaction``), 0 where it takes nothing back.
     """
 
     uid: PodUid
@@ -57,6 +79,29 @@ class Task:
     node: NodeName
     pod: Json
     job: str = ""
+    status: int = 0
+    evicts: bool = False
+    undone: int = 0
+
+
+class Evictee(NamedTuple):
+    """A running pod that a session may evict; ``job`` is Volcano's name for its PodGroup."""
+
+    uid: PodUid
+    namespace: str
+    name: str
+    node: NodeName
+    job: str
+
+
+class EvictionCall(NamedTuple):
+    """A ``preemptable`` or ``reclaimable`` call: who needs room, and who may go. All who may go are on one node.
+
+    Without any of them nothing in the call names a node.
+    """
+
+    evictor: Task
+    evictees: tuple[Evictee, ...]
 
 
 class OnNode(NamedTuple):
@@ -202,6 +247,21 @@ def event(body: bytes) -> Task:
     return _task(fields.member(_loaded(body), "task", PLACE), f"{PLACE} task")
 
 
+def evictions(body: bytes) -> EvictionCall:
+    """What a ``preemptable`` or ``reclaimable`` call asks. Raises ``WireError``."""
+    call = _loaded(body)
+    evictor = _task(fields.member(call, "evictor", PLACE), f"{PLACE} evictor")
+    found = [
+        _evictee(fields.whole(raw, place), place)
+        for place, raw in (
+            (f"{PLACE} evictees[{number}]", raw) for number, raw in enumerate(fields.items(call, "evictees", PLACE))
+        )
+    ]
+    if len({each.node for each in found}) > 1:
+        raise WireError(f"{PLACE} evictees", ", ".join(sorted({each.node for each in found})), "expected one node")
+    return EvictionCall(evictor, tuple(found))
+
+
 def predicate_reply(reason: str = "", *, code: int = UNSCHEDULABLE) -> bytes:
     """The reply to a predicate call; without a reason the node takes the pod."""
     return orjson.dumps({"status": reason, "code": code if reason else SUCCESS})
@@ -217,6 +277,24 @@ def event_reply(error: str = "") -> bytes:
     return orjson.dumps({"errorMessage": error})
 
 
+def evictions_reply(victims: Iterable[PodUid] = ()) -> bytes:
+    """The reply to ``preemptable`` and ``reclaimable``: the pods to evict. Without any nobody is evicted.
+
+    Volcano looks UIDs up among the answers of the plugins before, so that the extender has to be the last of its tier.
+    """
+    return orjson.dumps({"status": _JUDGED, "victims": [{"UID": uid} for uid in victims]})
+
+
+def _evictee(body: Json, place: str) -> Evictee:
+    return Evictee(
+        uid=PodUid(fields.needed(body, "UID", place)),
+        namespace=fields.needed(body, "Namespace", place),
+        name=fields.needed(body, "Name", place),
+        node=NodeName(fields.needed(body, "NodeName", place)),
+        job=fields.text(body, "Job", place),
+    )
+
+
 def _task(body: Json, place: str) -> Task:
     return Task(
         uid=PodUid(fields.needed(body, "UID", place)),
@@ -225,6 +303,9 @@ def _task(body: Json, place: str) -> Task:
         node=NodeName(fields.text(body, "NodeName", place)),
         pod=fields.member(body, "Pod", place),
         job=fields.text(body, "Job", place),
+        status=fields.natural(body, "Status", place),
+        evicts=fields.flag(body, "EvictionOccurred", place),
+        undone=fields.natural(fields.member(body, "LastTransaction", place), "Status", f"{place}.LastTransaction"),
     )
 
 

@@ -39,7 +39,7 @@ def test_a_predicate_call_names_the_task_and_the_node() -> None:
     found = volcano_extender.predicate(body(task=TASK, node=NODE))
     assert found.node == "n1"
     assert volcano_extender.task(found.task) == Task(
-        uid=PodUid("u1"), namespace="x", name="p", node=NodeName(""), pod=POD, job="x/podgroup-u1"
+        uid=PodUid("u1"), namespace="x", name="p", node=NodeName(""), pod=POD, job="x/podgroup-u1", status=1
     )
 
 
