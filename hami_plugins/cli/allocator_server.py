@@ -127,7 +127,8 @@ def print_conf(inputs: AllocatorInputs, *, form: Form) -> int:
     document = allocator_configuration.document(mode, settings.plain_url(EXTENDER_PATH), vendors)
     flags = allocator_configuration.flags(mode, vendors)
     about = f"for mode {mode.value}. The last plugins are"
-    return allocator.print_conf(document, about=about, flags=flags, form=form)
+    notes = allocator_configuration.notes(mode)
+    return allocator.print_conf(document, about=about, flags=flags, notes=notes, form=form)
 
 
 def check_conf(inputs: AllocatorInputs, *, source: str | None, namespace: str, form: Form, headers: bool) -> int:

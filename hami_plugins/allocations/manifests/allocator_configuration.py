@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from hami_plugins.allocations.manifests import volcano_configuration
+from hami_plugins.allocations.manifests import eviction_configuration, volcano_configuration
 from hami_plugins.allocations.manifests.volcano_configuration import (
     EXTENDER,
     PREDICATES,
@@ -33,9 +33,14 @@ DEVICESHARE: Final = "deviceshare"
 COMMAND: Final = "hami-plugins allocator conf"
 
 
-def document(mode: AllocatorMode, url: str, vendors: Registry) -> dict[str, Any]:
-    """A whole configuration for the mode; ``url`` is where the scheduler reaches the extender."""
+def document(mode: AllocatorMode, url: str, vendors: Registry, *, evicts: bool = False) -> dict[str, Any]:
+    """A whole configuration for the mode; ``url`` is where the scheduler reaches the extender.
+
+    With ``evicts`` pods are evicted for devices, which takes mode ``extender``.
+    """
     own, asked = _divided(mode, vendors)
+    if _evicts(mode, evicts=evicts):
+        return eviction_configuration.document(url, asked)
     plugins = [_deviceshare()] if own else []
     if asked:
         plugins.append({"name": EXTENDER, "arguments": volcano_configuration.extender_arguments(url, asked)})
@@ -47,7 +52,14 @@ def flags(mode: AllocatorMode, vendors: Registry) -> Mapping[str, str]:
     return volcano_configuration.FLAGS if _divided(mode, vendors)[1] else {}
 
 
-def check(conf: Mapping[str, Any], mode: AllocatorMode, vendors: Registry) -> tuple[ConfigurationFinding, ...]:
+def notes(mode: AllocatorMode, *, evicts: bool = False) -> tuple[str, ...]:
+    """What an operator should know of the configuration that is printed."""
+    return eviction_configuration.NOTES if _evicts(mode, evicts=evicts) else ()
+
+
+def check(
+    conf: Mapping[str, Any], mode: AllocatorMode, vendors: Registry, *, evicts: bool = False
+) -> tuple[ConfigurationFinding, ...]:
     """What is wrong with a configuration for the mode, in the order of the file; empty where nothing is."""
     found, unreadable = volcano_configuration.plugins(conf)
     if unreadable:
@@ -57,19 +69,24 @@ def check(conf: Mapping[str, Any], mode: AllocatorMode, vendors: Registry) -> tu
         cards = chain(_without_deviceshare(found, mode), _two_caches(found, own))
     else:
         cards = chain(_with_deviceshare(found) if _has_cards(vendors) else ())
-    return (*cards, *_of_extender(conf, found, asked))
+    evictions: Iterator[ConfigurationFinding]
+    if _evicts(mode, evicts=evicts):
+        evictions = eviction_configuration.check(conf, found)
+    elif asked:
+        remedy = "set preemption: full in mode extender, or delete pods to free their devices"
+        evictions = volcano_configuration.evictions(conf, "devices", remedy)
+    else:
+        evictions = iter(())
+    extender = volcano_configuration.extender(found, asked, COMMAND) if asked else iter(())
+    return (*cards, *evictions, *extender)
+
+
+def _evicts(mode: AllocatorMode, *, evicts: bool) -> bool:
+    return evicts and mode is AllocatorMode.EXTENDER
 
 
 def _has_cards(vendors: Registry) -> bool:
     return any(spec.dialect is Dialect.VOLCANO for spec in vendors)
-
-
-def _of_extender(
-    conf: Mapping[str, Any], plugins: list[Plugin], asked: Sequence[ResourceNames]
-) -> Iterator[ConfigurationFinding]:
-    if asked:
-        yield from volcano_configuration.evictions(conf, "devices", "delete pods to free their devices")
-        yield from volcano_configuration.extender(plugins, asked, COMMAND)
 
 
 def _divided(mode: AllocatorMode, vendors: Registry) -> tuple[list[ResourceNames], list[ResourceNames]]:

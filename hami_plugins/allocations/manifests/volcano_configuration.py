@@ -47,12 +47,14 @@ _URL: Final = re.compile(r"(https?)://[^/\s]", re.ASCII)
 _DURATION: Final = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h)", re.ASCII)
 _SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
-Severity = Literal["error", "warning"]
+Severity = Literal["error", "warning", "info"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigurationFinding:
-    """Something in a configuration that breaks the mode (``error``) or costs something, and what to write instead."""
+    """Something in a configuration that breaks the mode (``error``) or costs something (``warning``), or that is only
+    to be known (``info``), and what to write instead.
+    """
 
     severity: Severity
     place: str
@@ -61,13 +63,14 @@ class ConfigurationFinding:
 
 
 class Plugin(NamedTuple):
-    """A plugin in its tier; ``at`` counts all plugins, in the order in which they are asked."""
+    """A plugin in its tier (by number); ``at`` counts all plugins, in the order in which they are asked."""
 
     name: str
     arguments: Mapping[str, Any]
     options: Mapping[str, Any]
     place: str
     at: int
+    tier: int
 
 
 def document(*last: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,12 +84,14 @@ def document(*last: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def extender_arguments(url: str, resources: Sequence[ResourceNames]) -> dict[str, Any]:
-    """The arguments of the plugin ``extender``."""
+def extender_arguments(
+    url: str, resources: Sequence[ResourceNames], verbs: Mapping[str, str] = VERBS
+) -> dict[str, Any]:
+    """The arguments of the plugin ``extender``, with these calls."""
     return {
         "extender.urlPrefix": url,
         "extender.httpTimeout": TIMEOUT,
-        **{f"extender.{argument}": verb for argument, verb in VERBS.items()},
+        **{f"extender.{argument}": verb for argument, verb in verbs.items()},
         "extender.ignorable": False,
         "extender.managedResources": names_of(resources),
     }
@@ -113,7 +118,7 @@ def plugins(conf: Mapping[str, Any]) -> tuple[list[Plugin], list[ConfigurationFi
                 continue
             arguments = raw.get("arguments")
             told = arguments if isinstance(arguments, dict) else {}
-            found.append(Plugin(raw["name"], told, raw, f"{where} ({raw['name']})", len(found)))
+            found.append(Plugin(raw["name"], told, raw, f"{where} ({raw['name']})", len(found), number))
     return found, wrong
 
 
@@ -122,11 +127,15 @@ def named(plugins: Iterable[Plugin], name: str) -> list[Plugin]:
     return [plugin for plugin in plugins if plugin.name == name]
 
 
+def actions_of(conf: Mapping[str, Any]) -> list[str]:
+    """The actions of a session, in their order."""
+    actions = conf.get("actions")
+    return [each.strip() for each in actions.split(",")] if isinstance(actions, str) else []
+
+
 def evictions(conf: Mapping[str, Any], devices: str, remedy: str) -> Iterator[ConfigurationFinding]:
     """Actions that do nothing for these devices."""
-    actions = conf.get("actions")
-    named = [each.strip() for each in actions.split(",")] if isinstance(actions, str) else []
-    for action in named:
+    for action in actions_of(conf):
         if action in EVICTING:
             yield warning(
                 f"actions {action}",
@@ -258,3 +267,8 @@ def error(place: str, what: str, remedy: str) -> ConfigurationFinding:
 def warning(place: str, what: str, remedy: str) -> ConfigurationFinding:
     """What costs something."""
     return ConfigurationFinding(severity="warning", place=place, what=what, remedy=remedy)
+
+
+def info(place: str, what: str, remedy: str) -> ConfigurationFinding:
+    """What is to be known."""
+    return ConfigurationFinding(severity="info", place=place, what=what, remedy=remedy)

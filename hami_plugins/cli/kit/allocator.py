@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from typing_extensions import TypedDict
 
 from hami_plugins.allocations.manifests import stale_allocations, volcano_configuration
-from hami_plugins.allocations.manifests.volcano_configuration import ConfigurationFinding
+from hami_plugins.allocations.manifests.volcano_configuration import ConfigurationFinding, Severity
 from hami_plugins.allocations.product import Product
 from hami_plugins.allocator import audit as auditing
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
@@ -34,11 +34,13 @@ from hami_plugins.wire.fields import Json
 
 STDIN = "-"
 
+_TONES: Final[Mapping[Severity, str]] = {"error": "bad", "warning": "warn", "info": ""}
+
 
 class ConfFindingDocument(TypedDict):
     """Something in a configuration of Volcano's scheduler, and what to write instead."""
 
-    severity: Literal["error", "warning"]
+    severity: Literal["error", "warning", "info"]
     place: str
     what: str
     remedy: str
@@ -61,8 +63,10 @@ class KubeSchedulerConfCheckDocument(TypedDict):
     findings: list[ConfFindingDocument]
 
 
-def print_conf(document: Mapping[str, Any], *, about: str, flags: Mapping[str, str], form: Form) -> int:
-    """Print a configuration of Volcano's scheduler, and the flags that go with it."""
+def print_conf(
+    document: Mapping[str, Any], *, about: str, flags: Mapping[str, str], notes: Sequence[str], form: Form
+) -> int:
+    """Print a configuration of Volcano's scheduler, and the flags and notes that go with it."""
     if form is Form.JSON:
         output.document(document, form)
         return Exit.FINE
@@ -70,6 +74,8 @@ def print_conf(document: Mapping[str, Any], *, about: str, flags: Mapping[str, s
     output.line("# what matters; keep your own actions and the others. Restart vc-scheduler after a change.")
     for flag, why in flags.items():
         output.line(f"# vc-scheduler {flag}: {why}")
+    for note in notes:
+        output.line(f"# {note}")
     sys.stdout.write(output.as_yaml(document))
     return Exit.FINE
 
@@ -103,14 +109,13 @@ def print_check(
         output.document({"apiVersion": API_VERSION, "kind": kind, **about, "findings": findings}, form)
     elif found:
         rows = tuple(
-            TableRow((each.severity, each.place, each.what, each.remedy), "bad" if each.severity == "error" else "warn")
-            for each in found
+            TableRow((each.severity, each.place, each.what, each.remedy), _TONES[each.severity]) for each in found
         )
         output.table(Table(("SEVERITY", "PLACE", "WHAT", "REMEDY"), rows), headers=headers)
     else:
         told = "".join(f" for {name} {value}" for name, value in about.items())
         output.line(f"{place}: no defects{told}")
-    return Exit.FINDINGS if found else Exit.FINE
+    return Exit.FINDINGS if any(each.severity != "info" for each in found) else Exit.FINE
 
 
 def print_policy(*, version: str, form: Form) -> int:
