@@ -29,3 +29,8 @@ class PreemptionMode(StrEnum):
     OFF = "off"
     SCHEDULER = "scheduler"
     FULL = "full"
+
+    @property
+    def evicts(self) -> bool:
+        """Whether pods are evicted for others at all."""
+        return self is not PreemptionMode.OFF

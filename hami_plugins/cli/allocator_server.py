@@ -124,10 +124,11 @@ def print_conf(inputs: AllocatorInputs, *, form: Form) -> int:
     """Print Volcano's scheduler configuration for the mode, and the flags that go with it."""
     settings = inputs.settings()
     mode, vendors = inputs.mode or settings.volcano.mode, vendors_of(settings)
-    document = allocator_configuration.document(mode, settings.plain_url(EXTENDER_PATH), vendors)
+    evicts = settings.preemption.mode.evicts
+    document = allocator_configuration.document(mode, settings.plain_url(EXTENDER_PATH), vendors, evicts=evicts)
     flags = allocator_configuration.flags(mode, vendors)
     about = f"for mode {mode.value}. The last plugins are"
-    notes = allocator_configuration.notes(mode)
+    notes = allocator_configuration.notes(mode, evicts=evicts)
     return allocator.print_conf(document, about=about, flags=flags, notes=notes, form=form)
 
 
@@ -136,7 +137,7 @@ def check_conf(inputs: AllocatorInputs, *, source: str | None, namespace: str, f
     settings = inputs.settings()
     mode = inputs.mode or settings.volcano.mode
     place, conf = allocator.read_conf(inputs.client, source, namespace)
-    found = allocator_configuration.check(conf, mode, vendors_of(settings))
+    found = allocator_configuration.check(conf, mode, vendors_of(settings), evicts=settings.preemption.mode.evicts)
     return allocator.print_check(
         found, kind="VolcanoConfCheck", place=place, about={"mode": mode.value}, form=form, headers=headers
     )

@@ -110,6 +110,7 @@ def _context(settings: AllocatorSettings) -> TakeoverContext:
         known=Registry(spec for spec in inputs.registry_of(settings) if spec.dialect is Dialect.HAMI),
         extender=SCHEDULER_PATH,
         now=datetime.now(UTC),
+        evicts=settings.preemption.mode.evicts,
     )
 
 

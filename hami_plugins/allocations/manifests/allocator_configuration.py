@@ -73,7 +73,7 @@ def check(
     if _evicts(mode, evicts=evicts):
         evictions = eviction_configuration.check(conf, found)
     elif asked:
-        remedy = "set preemption: full in mode extender, or delete pods to free their devices"
+        remedy = "set preemption.mode to scheduler or full in mode extender, or delete pods to free their devices"
         evictions = volcano_configuration.evictions(conf, "devices", remedy)
     else:
         evictions = iter(())

@@ -124,7 +124,7 @@ def _of_volcano(found: TakeoverObjects, context: TakeoverContext) -> Iterator[Ta
     """What is wrong with Volcano's configuration for the allocator's mode, in the words of ``conf --check``."""
     mode = AllocatorMode(context.product.marker[1])
     for place, conf in found.volcano.items():
-        for each in allocator_configuration.check(conf, mode, context.product.registry):
+        for each in allocator_configuration.check(conf, mode, context.product.registry, evicts=context.evicts):
             severity = TakeoverSeverity(each.severity)
             yield TakeoverFinding(severity, place, f"{each.place}: {each.what}", each.remedy)
 

@@ -64,13 +64,14 @@ class TakeoverContext:
     """What the allocator is set to, and when it is asked.
 
     ``known`` are the vendors of HAMi's dialect, served or not; ``extender`` is the path by which kube-scheduler asks
-    the allocator.
+    the allocator; ``evicts`` is whether pods are evicted for devices.
     """
 
     product: Product
     known: Registry
     extender: str
     now: datetime
+    evicts: bool = False
 
 
 def error(what_of: str, what: str, remedy: str) -> TakeoverFinding:

@@ -56,6 +56,25 @@ def test_the_conf_that_is_printed_passes_its_own_check(run: Run, tmp_path: Path,
     assert (code, ": no defects" in said) == (Exit.FINE, True)
 
 
+def test_with_preemption_the_conf_evicts_and_is_checked_for_that(run: Run, tmp_path: Path) -> None:
+    config = written(tmp_path, "settings.yaml", "preemption: {mode: scheduler}")
+    code, text = run("conf", "--config", config)
+    assert (code, "actions: allocate, preempt, reclaim, backfill" in text) == (Exit.FINE, True)
+    assert "extender.preemptableVerb: preemptable" in text
+    assert "# plugin pdb is left out" in text
+    printed = written(tmp_path, "conf.yaml", text)
+    code, said = run("conf", "--config", config, "--check", printed, "--no-headers")
+    assert (code, said.split()[:2]) == (Exit.FINE, ["info", "pdb"])
+    without = written(tmp_path, "without.yaml", run("conf")[1])
+    code, said = run("conf", "--config", config, "--check", without, "-o", "json")
+    places = [(each["severity"], each["place"].rpartition(" ")[2]) for each in json.loads(said)["findings"]]
+    assert code == Exit.FINDINGS
+    assert {("info", "preempt"), ("error", "(extender)"), ("info", "enablePreemptable")} <= set(places)
+    code, said = run("conf", "--check", printed, "-o", "json")
+    assert code == Exit.FINDINGS
+    assert "set preemption.mode" in said
+
+
 def test_the_conf_is_a_document_for_programs_too(run: Run) -> None:
     document = json.loads(run("conf", "-o", "json")[1])
     assert document == allocator_configuration.document(

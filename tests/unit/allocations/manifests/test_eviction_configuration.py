@@ -76,7 +76,7 @@ def test_where_nobody_is_evicted_the_actions_are_found_with_the_setting_as_a_rem
     conf = document(AllocatorMode.EXTENDER, URL, VENDORS) | {"actions": "allocate, preempt"}
     (found,) = check(conf, AllocatorMode.EXTENDER, VENDORS)
     assert (found.severity, found.place) == ("warning", "actions preempt")
-    assert "preemption: full" in found.remedy
+    assert "preemption.mode" in found.remedy
     in_webhook = document(AllocatorMode.WEBHOOK, URL, Registry([acme.SPEC])) | {"actions": "allocate, preempt"}
     (found,) = check(in_webhook, AllocatorMode.WEBHOOK, Registry([acme.SPEC]), evicts=True)
     assert found.place == "actions preempt"
