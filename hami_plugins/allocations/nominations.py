@@ -1,8 +1,8 @@
 """Room that is kept for waiting pods while victims leave: other pods find it taken, the pod itself does not.
 
 A nomination outlives what a scheduler reserves for the pod and gives up again. It ends when the pod is bound, is gone
-or asks for something else, when its node is gone, when no scheduler asks for the pod for a while after the last victim
-has left, and at the latest at its own ``until``.
+or asks for something else, when its node is gone, when nobody begins to evict the victims, when no scheduler asks for
+the pod for a while after the last of them has left, and at the latest at its own ``until``.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ from hami_plugins.model.units import NodeName, PodUid
 
 UNCLAIMED: Final = 60.0
 """Seconds after the last victim has left, or after the scheduler asked last, for which the room is kept."""
+
+UNSTARTED: Final = 30.0
+"""Seconds in which at least one of the victims has to be deleted: a scheduler that was to evict them may have died."""
 
 
 class NominatingState(CacheState):
@@ -76,9 +79,12 @@ class NominatingState(CacheState):
         """Ends the nominations whose time is up, and those that no scheduler claims."""
         ended: list[Nomination] = []
         for uid, each in tuple(self._nominations.items()):
-            if not self.leaving(each.victims):
+            left = self.leaving(each.victims)
+            if not left:
                 self._claimable.setdefault(uid, now)
-            if each.until <= now or self._claimable.get(uid, now) + UNCLAIMED <= now:
+            unstarted = each.victims == left and not any(map(self._is_ending, left)) and each.made + UNSTARTED <= now
+            unclaimed = self._claimable.get(uid, now) + UNCLAIMED <= now
+            if each.until <= now or unclaimed or (left and unstarted):
                 self.withdraw(uid)
                 ended.append(each)
         return tuple(ended)
@@ -125,7 +131,7 @@ class NominatingState(CacheState):
         """
         others = (each for each in self._nominations.values() if each.record.uid not in uids)
         leaving = frozenset(victim for each in others for victim in each.victims)
-        changed = {node for uid in (*uids, *leaving) for node in self._nodes_of(uid)}
+        changed = {node for uid in (*uids, *leaving) for node in self.nodes_of(uid)}
 
         def seen(name: NodeName) -> NodeEntry | None:
             entry = self.entry(name)
@@ -136,7 +142,8 @@ class NominatingState(CacheState):
                 entry, (replace(each, terminating=True) if each.uid in leaving else each for each in staying)
             )
 
-        return ClusterSnapshot(nodes=tuple(entry for name in names if (entry := seen(name)) is not None))
+        nodes = tuple(entry for name in names if (entry := seen(name)) is not None)
+        return ClusterSnapshot(nodes=nodes, quotas=self._quotas.limits)
 
     def sheet(self) -> AuditSnapshot:
         """See ``CacheState``. That room is kept which victims still hold is no finding."""
@@ -150,14 +157,19 @@ class NominatingState(CacheState):
         """See ``CacheState``."""
         return replace(super().statistics(), nominated=len(self._nominations))
 
-    def _nodes_of(self, uid: PodUid) -> tuple[NodeName, ...]:
-        nodes = super()._nodes_of(uid)
+    def nodes_of(self, uid: PodUid) -> tuple[NodeName, ...]:
+        nodes = super().nodes_of(uid)
         kept = self._nominations.get(uid)
         return nodes if kept is None or kept.node in nodes else (*nodes, kept.node)
 
+    def _is_ending(self, uid: PodUid) -> bool:
+        """Whether a pod that holds devices is being deleted."""
+        bound = self._bound.get(uid)
+        return bound is not None and self._nodes[bound.node].record(uid).terminating
+
     def _holds(self, uid: PodUid, name: NodeName) -> bool:
         """Whether a pod is bound to the node or assumed there."""
-        return name in super()._nodes_of(uid)
+        return name in super().nodes_of(uid)
 
     def _end(self, uid: PodUid, name: NodeName) -> None:
         super()._end(uid, name)

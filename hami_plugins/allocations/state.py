@@ -226,13 +226,13 @@ class CacheState:
 
     def left(self, namespace: str, uid: PodUid = NOBODY) -> Left:
         """What the namespace's quotas leave, whatever one pod holds; empty where there are none."""
-        return self._quotas.left(namespace, uid, self._nodes_of(uid))
+        return self._quotas.left(namespace, uid, self.nodes_of(uid))
 
     def holdings(self, uid: PodUid) -> tuple[tuple[NodeName, tuple[ContainerAllocation, ...]], ...]:
         """What a pod holds, or is assumed to hold, and on which nodes."""
-        return tuple((name, self._nodes[name].record(uid).allocations) for name in self._nodes_of(uid))
+        return tuple((name, self._nodes[name].record(uid).allocations) for name in self.nodes_of(uid))
 
-    def _nodes_of(self, uid: PodUid) -> tuple[NodeName, ...]:
+    def nodes_of(self, uid: PodUid) -> tuple[NodeName, ...]:
         """Where a pod holds something, or is assumed to."""
         bound = self._bound.get(uid)
         return (*self._assumed.get(uid, ()), *(() if bound is None else (bound.node,)))

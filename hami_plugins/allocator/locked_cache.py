@@ -19,9 +19,10 @@ from hami_plugins.allocations.answers import (
 from hami_plugins.allocations.cache import UNKNOWN_NODE
 from hami_plugins.allocations.known_answers import KnownAnswers
 from hami_plugins.allocations.node_answers import NodeAnswers
+from hami_plugins.allocator.nominating_cache import NominatingCache
 from hami_plugins.allocator.refusal_texts import NodeRefusal, Unfitting, demand_key, is_of_quota
 from hami_plugins.allocator.time_slices import BUDGET, listed, slices
-from hami_plugins.allocator.watched_cache import WatchedAllocationCache, WatchedPod
+from hami_plugins.allocator.watched_cache import WatchedPod
 from hami_plugins.engine.intake import PodInfo, take_in
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Refusal
@@ -45,7 +46,7 @@ NodeAnswer = tuple[NodeEntry, Fit | Refusal]
 """A node as it was asked, and what it says."""
 
 
-class LockedAllocationCache(WatchedAllocationCache):
+class LockedAllocationCache(NominatingCache):
     """Safe to call from any thread, as all of it."""
 
     def nodes_with_cards(self) -> tuple[NodeName, ...]:
@@ -192,7 +193,7 @@ class LockedAllocationCache(WatchedAllocationCache):
         rest = nodes
         for answers in (known.scores, known.told, known.untold):
             rest = tuple(filterfalse(answers.__contains__, rest))
-        if own := {each.node for each in self._cache.assumptions(of_call.intake.pod.uid)} | known.stale.keys():
+        if own := {*self._cache.nodes_of(of_call.intake.pod.uid), *known.stale}:
             rest = tuple(filter(own.union(rest).__contains__, nodes))
         return rest
 

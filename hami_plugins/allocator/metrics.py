@@ -142,6 +142,7 @@ def _sized(sizes: AllocatorSizes) -> Iterator[Metric]:
     family.add_metric(("reserved",), found.reservations)
     family.add_metric(("answered",), found.answered)
     family.add_metric(("foreign",), found.foreign)
+    family.add_metric(("nominated",), found.nominated)
     yield family
 
 

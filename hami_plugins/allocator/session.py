@@ -233,6 +233,9 @@ class LeaderSession:
         for ended in self.books.expire(self._pods.told_until):
             self._metrics.expired(ended.state)
             _log.info("assumption_expired", pod=ended.record.full_name, node=ended.node, state=ended.state)
+        for kept in self.books.expire_nominations():
+            self._metrics.expired("nominated")
+            _log.info("nomination_expired", pod=kept.record.full_name, node=kept.node)
         for overdue in self.books.overdue(self._look_after)[:LOOKS]:
             if self._failed(overdue) and self.books.fail(overdue):
                 self._metrics.expired("failed")

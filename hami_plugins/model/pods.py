@@ -125,7 +125,7 @@ class Pod:
     ``of_group`` are the annotations of its PodGroup, where that is known. ``made_at`` is when it was created (Unix
     seconds), ``None`` where that is not known. ``preempts`` is whether other pods may be evicted for it
     (``preemptionPolicy`` other than ``Never``), ``preemptable`` whether it may be evicted for others
-    (``volcano.sh/preemptable``).
+    (``volcano.sh/preemptable``). ``nominated`` is the node on which room is made for it (``nominatedNodeName``).
     """
 
     namespace: str
@@ -149,6 +149,7 @@ class Pod:
     made_at: int | None = None
     preempts: bool = True
     preemptable: bool = True
+    nominated: NodeName | None = None
 
     @property
     def full_name(self) -> str:

@@ -106,9 +106,11 @@ class DemandSearch:
         known: Knowledge,
         *,
         within: Collection[NodeName] | None = None,
+        devices_only: bool = False,
     ) -> None:
         self.rules = rules
         self._decider = decider
+        self._devices_only = devices_only
         self._snapshot = snapshot
         self._members = members
         self._info = members[0]
@@ -324,7 +326,7 @@ class DemandSearch:
         if demand.headroom:
             left = quota.left_in(after, info.pod.namespace, self._decider.registry) or {}
             demand = replace(demand, headroom=tuple(sorted(left.items())))
-        if any(info.pod.neighbours) or neighbours.matter(after):
+        if not self._devices_only and (any(info.pod.neighbours) or neighbours.matter(after)):
             barred = tuple(each for each in demand.constraints.barred if each[0] not in neighbours.REASONS)
             barred += neighbours.barred(after, info.pod)
             demand = replace(demand, constraints=replace(demand.constraints, barred=barred))

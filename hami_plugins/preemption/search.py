@@ -39,14 +39,21 @@ MOST_DEMANDS: Final = 8
 class VictimSearch:
     """Searches for victims. Keeps verdicts, and of the last demands what is known of nodes that have not changed.
 
-    ``rules`` say how the cluster divides itself among queues; ``uncounted`` is as in ``Decider``.
+    ``rules`` say how the cluster divides itself among queues; ``uncounted`` is as in ``Decider``. With ``devices_only``
+    pods may go to any node that is searched, as for an extender: its scheduler has looked at other pods and at labels.
     """
 
     def __init__(
-        self, registry: Registry, rules: Rules | None = None, *, uncounted: Collection[str] | None = None
+        self,
+        registry: Registry,
+        rules: Rules | None = None,
+        *,
+        uncounted: Collection[str] | None = None,
+        devices_only: bool = False,
     ) -> None:
         self._decider = Decider(registry, uncounted=uncounted)
         self._rules = rules or Rules()
+        self._devices_only = devices_only
         self._known: OrderedDict[Hashable, Knowledge] = OrderedDict()
         self._priorities: dict[NodeName, tuple[NodeEntry, frozenset[int]]] = {}
 
@@ -107,7 +114,9 @@ class VictimSearch:
             bounds = RoomBounds(demand, policy, self._decider.registry, self._decider.uncounted)
             known = Knowledge(rules, scale, bounds, {})
         rules.recall(known.rules)
-        search = DemandSearch(self._decider, snapshot, rules, members, known, within=within)
+        search = DemandSearch(
+            self._decider, snapshot, rules, members, known, within=within, devices_only=self._devices_only
+        )
         self._known[key] = known._replace(nodes=search.nodes)
         while len(self._known) > MOST_DEMANDS:
             self._known.popitem(last=False)

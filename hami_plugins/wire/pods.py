@@ -102,6 +102,7 @@ def pod(raw: object, *, default_requests: bool = True) -> Pod:
         made_at=seconds(metadata.get("creationTimestamp")),
         preempts=fields.text(spec, "preemptionPolicy", in_spec) != "Never",
         preemptable=annotations.get(PREEMPTABLE_KEY, labels.get(PREEMPTABLE_KEY, "")) != "false",
+        nominated=NodeName(nominated) if (nominated := text(status.get("nominatedNodeName"))) else None,
     )
 
 

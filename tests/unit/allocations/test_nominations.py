@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from hami_plugins.allocations.answers import Declined, Nomination, PodAllocation
@@ -36,11 +38,22 @@ def low() -> Raw:
     return bound(a_pod("low", memory=30_000), "n1", "GPU-n1-0,NVIDIA,30000,0:")
 
 
+def ending() -> Raw:
+    raw = low()
+    return {**raw, "metadata": {**raw["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+
+
 def high(memory: int = 20_000) -> PodInfo:
     return asking(a_pod("high", memory=memory))
 
 
-def nominate(cache: AllocationCache, pod: PodInfo | None = None, node: NodeName = N1, until: float = LATE) -> None:
+def nominate(
+    cache: AllocationCache,
+    pod: PodInfo | None = None,
+    node: NodeName = N1,
+    until: float = LATE,
+    victims: Iterable[PodUid] = (LOW,),
+) -> None:
     """Keeps for a pod what it would have on the node without the low pod."""
     pod = pod or high()
     empty = AllocationCache(Decider(REGISTRY))
@@ -49,7 +62,7 @@ def nominate(cache: AllocationCache, pod: PodInfo | None = None, node: NodeName 
     record = empty.assumptions(pod.pod.uid)[0].record
     devices = pod.demand.devices
     cache.nominate(
-        Nomination(node=node, record=record, devices=devices, victims=frozenset({LOW}), made=0.0, until=until)
+        Nomination(node=node, record=record, devices=devices, victims=frozenset(victims), made=0.0, until=until)
     )
 
 
@@ -145,8 +158,23 @@ def test_it_ends_when_the_pod_asks_for_something_else_or_may_not_start(cache: Al
     assert not kept(cache)
 
 
+def test_it_ends_where_nobody_begins_to_evict_within_half_a_minute(cache: AllocationCache) -> None:
+    nominate(cache)
+    assert cache.expire_nominations(29.0) == ()
+    assert [each.record.uid for each in cache.expire_nominations(30.0)] == [HIGH]
+    assert fits(cache, "other", 10_000)
+
+
+def test_one_victim_that_has_left_is_a_beginning(cache: AllocationCache) -> None:
+    see(cache, bound(a_pod("gone", memory=1_000), "n1", "GPU-n1-0,NVIDIA,1000,0:"))
+    nominate(cache, victims=(LOW, PodUid("uid-gone")))
+    cache.forget_pod(PodUid("uid-gone"), 0.0)
+    assert cache.expire_nominations(60.0) == ()
+
+
 def test_it_waits_for_its_victims_and_then_a_minute_for_the_scheduler(cache: AllocationCache) -> None:
     nominate(cache)
+    see(cache, ending())
     assert cache.expire_nominations(5_000.0) == ()
     cache.forget_pod(LOW, 5_000.0)
     assert cache.expire_nominations(5_001.0) == ()
@@ -158,6 +186,7 @@ def test_it_waits_for_its_victims_and_then_a_minute_for_the_scheduler(cache: All
 
 def test_a_victim_that_never_leaves_does_not_keep_it_for_ever(cache: AllocationCache) -> None:
     nominate(cache, until=600.0)
+    see(cache, ending())
     assert cache.expire_nominations(599.0) == ()
     assert [each.record.uid for each in cache.expire_nominations(600.0)] == [HIGH]
     assert fits(cache, "other", 10_000)

@@ -260,6 +260,13 @@ class TestAffinity:
         assert isinstance(find(self.web(running("a"), stays), self.apart()), NoVictims)
         assert victims(self.web(running("a"), stays)) == ["a"]
 
+    def test_neighbours_do_not_matter_where_the_scheduler_has_looked_at_them(self) -> None:
+        stays = running("b", 0, 100, labels={"app": "web"}, priority=500)
+        snapshot = self.web(running("a"), stays)
+        found = VictimSearch(REGISTRY, devices_only=True).find(snapshot, [self.apart()])
+        assert isinstance(found, EvictionPlan)
+        assert [victim.pod.name for victim in found.victims] == ["a"]
+
     def test_a_victim_does_not_keep_the_pod_away(self) -> None:
         assert victims(self.web(running("a", labels={"app": "web"})), self.apart()) == ["a"]
 

@@ -1,0 +1,90 @@
+"""The cache behind its lock, for preemption: what a search for victims sees, and room that is kept for pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from hami_plugins.allocations.answers import Nomination
+from hami_plugins.allocator.watched_cache import WatchedAllocationCache
+from hami_plugins.engine.apply import record_of
+from hami_plugins.engine.intake import PodInfo
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.decisions import Placed
+from hami_plugins.model.pods import Pod
+from hami_plugins.model.units import PodUid
+from hami_plugins.preemption.values import EvictionPlan
+
+
+class NominatingCache(WatchedAllocationCache):
+    """Safe to call from any thread, as all of it."""
+
+    def search_view(self, infos: Sequence[PodInfo]) -> tuple[ClusterSnapshot, tuple[PodInfo, ...]]:
+        """All nodes as a search for victims for these pods sees them, and the pods with what their quotas leave."""
+        uids = frozenset(each.pod.uid for each in infos)
+        with self._lock:
+            asked = tuple(map(self._cache.within_quota, infos))
+            return self._cache.search_view(self._cache.names, uids), asked
+
+    def nominate(
+        self, plan: EvictionPlan, infos: Sequence[PodInfo], seen: ClusterSnapshot, *, lasting: float, job: str = ""
+    ) -> bool:
+        """Keeps the places of a plan for its pods, if the nodes of places and victims are still as they were ``seen``.
+
+        The pods must still wait. The room is kept for ``lasting`` seconds at most; ``job`` as in ``Nomination``.
+        """
+        uids = frozenset(each.pod.uid for each in infos)
+        demands = {each.pod.uid: each.demand.devices for each in infos}
+        nodes = {placed.node for _, placed in plan.places} | {victim.node for victim in plan.victims}
+        with self._lock:
+            now = self._cache.search_view(nodes, uids)
+            if any(now.node(name) != seen.node(name) for name in nodes) or not all(map(self._waits, plan.places)):
+                return False
+            for pod, placed in plan.places:
+                leaving = (each.pod.uid for each in (*plan.victims, *plan.ending) if each.node == placed.node)
+                self._cache.nominate(
+                    Nomination(
+                        node=placed.node,
+                        record=record_of(pod, placed),
+                        devices=demands[pod.uid],
+                        victims=frozenset(leaving),
+                        made=self._clock(),
+                        until=self._clock() + lasting,
+                        job=job,
+                    )
+                )
+        return True
+
+    def _waits(self, place: tuple[Pod, Placed]) -> bool:
+        pod, _ = place
+        seen = self._pods.get((pod.namespace, pod.name))
+        return seen is not None and seen.uid == pod.uid and seen.intake is not None
+
+    def nomination(self, uid: PodUid) -> Nomination | None:
+        """What is kept for a pod."""
+        with self._lock:
+            return self._cache.nomination(uid)
+
+    def nominations(self) -> tuple[Nomination, ...]:
+        """All that is kept."""
+        with self._lock:
+            return self._cache.nominations
+
+    def withdraw(self, uid: PodUid) -> bool:
+        """Keeps nothing for the pod any longer; whether something was."""
+        with self._lock:
+            return self._cache.withdraw(uid) is not None
+
+    def claim(self, uid: PodUid) -> None:
+        """Its scheduler asks for the pod: see ``NominatingState``."""
+        with self._lock:
+            self._cache.claim(uid, self._clock())
+
+    def leaving(self, uids: Iterable[PodUid]) -> frozenset[PodUid]:
+        """Those of these pods that still hold devices."""
+        with self._lock:
+            return self._cache.leaving(uids)
+
+    def expire_nominations(self) -> tuple[Nomination, ...]:
+        """End what was kept too long, and say what that was."""
+        with self._lock:
+            return self._cache.expire_nominations(self._clock())
