@@ -10,7 +10,15 @@ from typing import Final
 from hami_plugins.engine.inventory import NodeBuilder, RecordReader, settled, with_pods
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
-from hami_plugins.model.cluster import ClusterSnapshot, DisruptionBudget, Listing, NamespaceQuota, PodGroup, Queue
+from hami_plugins.model.cluster import (
+    ClusterSnapshot,
+    DisruptionBudget,
+    Listing,
+    NamespaceQuota,
+    PodGroup,
+    PriorityClass,
+    Queue,
+)
 from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, Problem
 from hami_plugins.model.pods import FINISHED, SUCCEEDED, Pod, PodRecord
@@ -47,6 +55,7 @@ class ListingReader:
         self._groups: dict[str, PodGroup] = {}
         self._succeeded: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._priorities: dict[str, int] = dict(SYSTEM_PRIORITIES)
+        self._never_preempting: set[str] = set()
         self._problems: list[Problem] = []
         self._latest = ""
         self._kinds: Counter[str] = Counter()
@@ -107,8 +116,12 @@ class ListingReader:
                 self._groups[group.full_name] = group
                 self._problems.extend(Problem(place, f"{each}; counts as not set") for each in wrong)
             case "PriorityClass":
-                called, value = objects.priority_class(raw)
-                self._priorities[called] = value
+                self._take_class(objects.priority_class(raw))
+
+    def _take_class(self, found: PriorityClass) -> None:
+        self._priorities[found.name] = found.value
+        if not found.preempts:
+            self._never_preempting.add(found.name)
 
     def _take_node(self, node: NodeObject, facts: NodeFacts) -> None:
         if node.name in self._nodes:
@@ -174,6 +187,7 @@ class ListingReader:
             pod_groups=self._groups,
             succeeded=self._succeeded,
             priorities=self._priorities,
+            never_preempting=frozenset(self._never_preempting),
             budgets=tuple(self._budgets),
             problems=tuple(problems),
             taken_at=objects.seconds(self._latest),

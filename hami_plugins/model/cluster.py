@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from hami_plugins.model.nodes import NodeEntry, Problem
 from hami_plugins.model.pods import Pod, Requirement
@@ -72,6 +72,14 @@ class DisruptionBudget:
     allowed: int = 0
 
 
+class PriorityClass(NamedTuple):
+    """What a priority class is worth, and whether other pods may be evicted for pods of it."""
+
+    name: str
+    value: int
+    preempts: bool = True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodGroup:
     """A Volcano gang: ``min_member`` pods start together or none does. ``min_by_task`` holds it per task, too.
@@ -111,7 +119,8 @@ class ClusterSnapshot:
     """Nodes in name order with what is promised of them, and everything else that a plan honours.
 
     ``pending`` are the pods that hold nothing yet. ``succeeded`` counts the pods of every PodGroup (``namespace/name``)
-    that have ended well, by task. ``priorities`` are the values of priority classes by name.
+    that have ended well, by task. ``priorities`` are the values of priority classes by name, ``never_preempting`` the
+    names of those for whose pods no other is evicted.
     ``problems`` are the objects that could not be read. ``taken_at`` is the latest time that any object names (Unix
     seconds), which is when the snapshot was taken as far as it can tell; ``None`` where none names any.
     ``listing`` says what a dump holds, because it may lack kinds; ``None`` where the source is complete.
@@ -124,6 +133,7 @@ class ClusterSnapshot:
     pod_groups: Mapping[str, PodGroup] = field(default_factory=dict)
     succeeded: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     priorities: Mapping[str, int] = field(default_factory=dict)
+    never_preempting: frozenset[str] = frozenset()
     budgets: tuple[DisruptionBudget, ...] = ()
     problems: tuple[Problem, ...] = ()
     taken_at: int | None = None

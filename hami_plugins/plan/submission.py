@@ -25,6 +25,7 @@ def with_objects(snapshot: ClusterSnapshot, submission: Submission) -> ClusterSn
         pod_groups={**snapshot.pod_groups, **submission.pod_groups},
         quotas={**snapshot.quotas, **submission.quotas},
         priorities={**snapshot.priorities, **submission.priorities},
+        never_preempting=(snapshot.never_preempting - submission.priorities.keys()) | submission.never_preempting,
     )
 
 

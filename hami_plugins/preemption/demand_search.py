@@ -61,6 +61,11 @@ class _Values:
     units: dict[int, tuple[Unit, ...]] = field(default_factory=dict)
     search: NodeSearch | None = None
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether a search on the node was given up."""
+        return self.search is not None and self.search.cut
+
 
 class _Pick(NamedTuple):
     """So many copies on a node (by number), and the units that leave it."""
@@ -109,6 +114,8 @@ class DemandSearch:
         devices_only: bool = False,
     ) -> None:
         self.rules = rules
+        self.cut = False
+        """Whether a search was given up, so that cheaper victims may exist."""
         self._decider = decider
         self._devices_only = devices_only
         self._snapshot = snapshot
@@ -182,6 +189,8 @@ class DemandSearch:
                 ]
             for successor in successors:
                 heappush(waiting, (least, next(turn), successor))
+        else:
+            self.cut = self.cut or bool(waiting and waiting[0][0] < best[0])
         return best[1]
 
     def _assigned(self, threshold: int, branch: Branch) -> tuple[int, tuple[_Pick, ...]]:
@@ -202,6 +211,7 @@ class DemandSearch:
             least, picks = _cheapest_sum([(number, values[number].least) for number in usable], copies)
             unknown = [pick for pick in picks if pick.copies not in values[pick.node].units]
             if least >= NEVER or not unknown:
+                self.cut = self.cut or any(each.is_cut for each in values)
                 return least, tuple(pick._replace(units=values[pick.node].units[pick.copies]) for pick in picks)
             for pick in unknown:
                 of_node, at = values[pick.node], pick.copies - 1
@@ -349,7 +359,7 @@ class DemandSearch:
         else:
             why = f"no pod on {len(self.nodes)} nodes may be evicted for it"
         examples = (min(each, key=lambda one: one.pod.full_name) for each in spared.values())
-        return NoVictims(why=why, spared=tuple((one, len(spared[one.rule])) for one in examples))
+        return NoVictims(why=why, spared=tuple((one, len(spared[one.rule])) for one in examples), cut=self.cut)
 
 
 def _cheapest_sum(nodes: Sequence[tuple[int, Sequence[int]]], copies: int) -> tuple[int, tuple[_Pick, ...]]:

@@ -129,6 +129,8 @@ class NodeSearch:
         self._bounds = bounds
         self._rules = rules
         self._takes = takes
+        self.cut = False
+        """Whether a search was given up after ``MOST_STEPS``."""
         latest: dict[Hashable, int] = {}
         self._before: list[int] = []
         for at, unit in enumerate(units):
@@ -155,6 +157,7 @@ class NodeSearch:
                 bound = self._bound(successor, at + 1, copies)
                 if bound < NEVER:
                     heapq.heappush(waiting, (bound, -at, next(turn), successor, at + 1))
+        self.cut = True
         return self._reduced(copies)
 
     def _bound(self, chosen: tuple[int, ...], at: int, copies: int) -> int:

@@ -16,7 +16,7 @@ from hami_plugins.engine.neighbours import meets
 from hami_plugins.inputs.list_reader import SYSTEM_PRIORITIES
 from hami_plugins.inputs.workloads.pods import VOLCANO
 from hami_plugins.model.cluster import ClusterSnapshot, DisruptionBudget
-from hami_plugins.model.pods import EVERYWHERE, PodRecord
+from hami_plugins.model.pods import EVERYWHERE, Pod, PodRecord
 from hami_plugins.preemption.values import EvictedPod, Rule, Spared
 from hami_plugins.queueing import gangs, queues
 from hami_plugins.queueing.gangs import Need
@@ -43,7 +43,7 @@ class Preemptor:
     """The pods that need places, all of one gang or one alone; ``queue`` is empty where Volcano does not schedule them.
 
     ``requests`` are what they ask of node sums together (nano units), ``group`` is ``namespace/name`` of their
-    PodGroup, empty for none.
+    PodGroup, empty for none. ``never`` is why no pod may be evicted for them whatever it is, empty where some may.
     """
 
     infos: tuple[PodInfo, ...]
@@ -51,11 +51,7 @@ class Preemptor:
     group: str
     queue: str
     requests: Amounts
-
-    @property
-    def preempts(self) -> bool:
-        """Whether pods may be evicted for them at all."""
-        return all(info.pod.preempts for info in self.infos)
+    never: str = ""
 
     @classmethod
     def of(cls, snapshot: ClusterSnapshot, infos: Sequence[PodInfo]) -> Preemptor:
@@ -71,7 +67,17 @@ class Preemptor:
         if pod.scheduler == VOLCANO:
             queue = known.queue if known is not None else pod.annotations.get(QUEUE_KEY, DEFAULT)
         requests = summed(dict(info.pod.constraints.requests) for info in infos)
-        return cls(infos=tuple(infos), priority=priority, group=group, queue=queue, requests=requests)
+        never = next(filter(None, (_never(info.pod, snapshot) for info in infos)), "")
+        return cls(infos=tuple(infos), priority=priority, group=group, queue=queue, requests=requests, never=never)
+
+
+def _never(pod: Pod, snapshot: ClusterSnapshot) -> str:
+    """Why no pod is evicted for this one. The API server copies the policy of its class when it creates a pod."""
+    if not pod.preempts:
+        return "its preemptionPolicy is Never"
+    if pod.priority_class in snapshot.never_preempting:
+        return f"the preemptionPolicy of its PriorityClass {pod.priority_class} is Never"
+    return ""
 
 
 class RunningGang(NamedTuple):

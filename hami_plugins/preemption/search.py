@@ -71,18 +71,19 @@ class VictimSearch:
         The places are on the nodes ``within``, where these are named.
         """
         preemptor = Preemptor.of(snapshot, infos)
-        if not preemptor.preempts:
-            return NoVictims(why="its preemptionPolicy is Never")
+        if preemptor.never:
+            return NoVictims(why=preemptor.never)
         if gate is None and preemptor.queue:
             gate = divided_gate(snapshot, preemptor, self._rules)
         current = snapshot
         victims, ending, places = list[EvictedPod](), list[EvictedPod](), list[tuple[Pod, Placed]]()
-        remaining = list(infos)
+        remaining, cut = list(infos), False
         for members in _by_demand(infos):
             rules = EvictionRules(current, Preemptor.of(current, remaining), gate)
             search = self._search(current, rules, members, within)
             solution = search.cheapest()
             found = None if solution is None else search.placed(solution)
+            cut = cut or search.cut
             if solution is None or found is None:
                 return search.refusal()
             victims += solution.victims
@@ -94,7 +95,9 @@ class VictimSearch:
             for info in members if gate is not None else ():
                 gate = None if gate is None else gate.given(preemptor.queue, requests_of(info.pod))
         after = replace(current, budgets=snapshot.budgets)
-        return EvictionPlan(victims=tuple(victims), ending=tuple(ending), places=tuple(places), after=after)
+        return EvictionPlan(
+            victims=tuple(victims), ending=tuple(ending), places=tuple(places), after=after, usage=gate, cut=cut
+        )
 
     def _search(
         self,

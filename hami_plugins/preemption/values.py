@@ -10,6 +10,7 @@ from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.pods import Pod, PodRecord
 from hami_plugins.model.units import NodeName
+from hami_plugins.queueing.queues import EnqueueAdmission
 
 
 class Rule(StrEnum):
@@ -50,21 +51,26 @@ class EvictionPlan:
     """The pods to evict, and where the waiting pods go afterwards.
 
     ``ending`` are pods on the chosen nodes that are being deleted already: the places are free when they are gone, too.
-    ``after`` is the cluster without victims and ending pods, and with the placed pods.
+    ``after`` is the cluster without victims and ending pods, and with the placed pods; ``usage`` is that of the queues
+    then, for pods of Volcano's. ``cut`` says that the search was given up, so that cheaper victims may exist.
     """
 
     victims: tuple[EvictedPod, ...]
     ending: tuple[EvictedPod, ...]
     places: tuple[tuple[Pod, Placed], ...]
     after: ClusterSnapshot
+    usage: EnqueueAdmission | None = None
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoVictims:
     """No allowed set of victims makes the pods fit.
 
-    ``why`` is the reason, ``spared`` one pod for each rule that forbids an eviction, and how many it spares.
+    ``why`` is the reason, ``spared`` one pod for each rule that forbids an eviction, and how many it spares. ``cut``
+    says that the search was given up, so that victims may exist.
     """
 
     why: str
     spared: tuple[tuple[Spared, int], ...] = ()
+    cut: bool = False

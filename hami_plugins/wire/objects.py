@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from hami_plugins.errors import WireError
-from hami_plugins.model.cluster import DisruptionBudget, NamespaceQuota, PodGroup, Queue
+from hami_plugins.model.cluster import DisruptionBudget, NamespaceQuota, PodGroup, PriorityClass, Queue
 from hami_plugins.model.inventory import NodeCondition, NodeObject
 from hami_plugins.model.nodes import NodeFacts, Taint
 from hami_plugins.model.pods import ResourceList
@@ -16,7 +16,7 @@ from hami_plugins.model.units import NodeName
 from hami_plugins.wire import fields, managed_taints, neighbours, quantity
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.lenient import seconds
-from hami_plugins.wire.pods import pod
+from hami_plugins.wire.pods import may_preempt, pod
 
 __all__ = [
     "disruption_budget",
@@ -115,10 +115,14 @@ def disruption_budget(raw: object) -> DisruptionBudget | None:
     )
 
 
-def priority_class(raw: object) -> tuple[str, int]:
-    """The name and the value of a PriorityClass."""
+def priority_class(raw: object) -> PriorityClass:
+    """A PriorityClass."""
     body, place = _named(raw, "priorityclass")
-    return fields.member(body, "metadata", place)["name"], fields.number(body, "value", place)
+    return PriorityClass(
+        name=fields.member(body, "metadata", place)["name"],
+        value=fields.number(body, "value", place),
+        preempts=may_preempt(body, place),
+    )
 
 
 def queue(raw: object) -> Queue:

@@ -100,10 +100,15 @@ def pod(raw: object, *, default_requests: bool = True) -> Pod:
         constraints=_constraints(spec, containers, in_spec),
         neighbours=neighbours.decode(spec, labels, namespace, in_spec),
         made_at=seconds(metadata.get("creationTimestamp")),
-        preempts=fields.text(spec, "preemptionPolicy", in_spec) != "Never",
+        preempts=may_preempt(spec, in_spec),
         preemptable=annotations.get(PREEMPTABLE_KEY, labels.get(PREEMPTABLE_KEY, "")) != "false",
         nominated=NodeName(nominated) if (nominated := text(status.get("nominatedNodeName"))) else None,
     )
+
+
+def may_preempt(raw: Json, place: str) -> bool:
+    """Whether other pods may be evicted for this pod, or for those of this PriorityClass."""
+    return fields.text(raw, "preemptionPolicy", place) != "Never"
 
 
 def certain(raw: Json, uid: PodUid, containers_of: Callable[[Mapping[str, str]], tuple[Container, ...]]) -> Pod:

@@ -335,7 +335,7 @@ _OBJECTS: Final[Mapping[str, Rule]] = {
             "status": _fields({"phase": _WORD}),
         }
     ),
-    "PriorityClass": _fields({"metadata": _metadata(Named.CLASS), "value": Walk.whole}),
+    "PriorityClass": _fields({"metadata": _metadata(Named.CLASS), "value": Walk.whole, "preemptionPolicy": _WORD}),
     "Device": _fields(
         {
             "metadata": _metadata(Named.NODE),

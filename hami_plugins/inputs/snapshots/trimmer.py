@@ -121,7 +121,7 @@ _KEPT: Final[Mapping[str, Keep_]] = {
         },
         "status": {"phase": True},
     },
-    "PriorityClass": {"metadata": _NAMED, "value": True},
+    "PriorityClass": {"metadata": _NAMED, "value": True, "preemptionPolicy": True},
     "Device": {
         "metadata": {"name": True, "labels": True},
         "spec": {

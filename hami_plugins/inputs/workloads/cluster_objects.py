@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from hami_plugins.errors import WireError
 from hami_plugins.inputs.manifests.fields import Field
-from hami_plugins.model.cluster import NamespaceQuota, PodGroup, Queue
+from hami_plugins.model.cluster import NamespaceQuota, PodGroup, PriorityClass, Queue
 from hami_plugins.wire import objects
 
 T = TypeVar("T")
@@ -43,8 +43,8 @@ def quota(field: Field, namespace: str, name: str) -> NamespaceQuota:
     return _read(objects.resource_quota, field, {"namespace": namespace, "name": name})
 
 
-def priority_class(field: Field, name: str) -> tuple[str, int]:
-    """The name and the value of a PriorityClass."""
+def priority_class(field: Field, name: str) -> PriorityClass:
+    """A PriorityClass."""
     return _read(objects.priority_class, field, {"name": name})
 
 

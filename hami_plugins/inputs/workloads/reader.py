@@ -63,7 +63,7 @@ class Submission:
     """Everything that a set of documents asks for, in the order of the documents.
 
     ``pod_groups`` go by full name (``namespace/name``), ``queues`` by name, ``quotas`` by namespace; ``priorities`` are
-    the values of priority classes by name.
+    the values of priority classes by name, ``never_preempting`` the names of those for whose pods no other is evicted.
     """
 
     workloads: tuple[Workload, ...] = ()
@@ -71,6 +71,7 @@ class Submission:
     queues: Mapping[str, Queue] = field(default_factory=dict)
     quotas: Mapping[str, NamespaceQuota] = field(default_factory=dict)
     priorities: Mapping[str, int] = field(default_factory=dict)
+    never_preempting: frozenset[str] = frozenset()
     ignored: tuple[Ignored, ...] = ()
 
     @property
@@ -132,16 +133,16 @@ def read(
         for it in objects
         if (it.group, it.kind) not in _UNDERSTOOD and id(it.field.document) not in documents_with_pods
     ]
+    classes = [
+        cluster_objects.priority_class(it.field, it.name) for it in objects if (it.group, it.kind) == _PRIORITY_CLASS
+    ]
     return Submission(
         workloads=made,
         pod_groups=groups,
         queues=queues,
         quotas=_quotas(objects),
-        priorities=dict(
-            cluster_objects.priority_class(it.field, it.name)
-            for it in objects
-            if (it.group, it.kind) == _PRIORITY_CLASS
-        ),
+        priorities={each.name: each.value for each in classes},
+        never_preempting=frozenset(each.name for each in classes if not each.preempts),
         ignored=tuple(ignored),
     )
 

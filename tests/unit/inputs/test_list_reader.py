@@ -80,13 +80,15 @@ def test_quotas_queues_gangs_and_priorities_are_kept() -> None:
         {"kind": "PodDisruptionBudget", "metadata": {"name": "of-no-pod", "namespace": "team"}, "spec": {}},
         {"kind": "PodGroup", "metadata": {"name": "ring", "namespace": "team"}, "spec": {"minMember": 4}},
         {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000},
+        {"kind": "PriorityClass", "metadata": {"name": "calm"}, "value": 500, "preemptionPolicy": "Never"},
         {"kind": "Service", "metadata": {"name": "ignored"}},
     )
     assert snapshot.problems == ()
     assert dict(snapshot.quotas["team"].hard) == {"pods": 3 * NANO, "services": 9 * NANO}
     assert snapshot.queues["gold"].weight == 3
     assert snapshot.pod_groups["team/ring"].min_member == 4
-    assert snapshot.priorities["high"] == 1000
+    assert (snapshot.priorities["high"], snapshot.priorities["calm"]) == (1000, 500)
+    assert snapshot.never_preempting == {"calm"}
     assert [budget.name for budget in snapshot.budgets] == ["two"]
 
 

@@ -221,7 +221,12 @@ def a_secretive_cluster() -> list[Any]:
         "metadata": {"name": "payroll-quota", "namespace": "payroll"},
         "spec": {"hard": {"limits.nvidia.com/gpumem": "1000"}},
     }
-    first = {"kind": "PriorityClass", "metadata": {"name": "secret-first"}, "value": 1000}
+    first = {
+        "kind": "PriorityClass",
+        "metadata": {"name": "secret-first"},
+        "value": 1000,
+        "preemptionPolicy": "Never",
+    }
     return [*raws, *waiting, pod, group, queue, quota, first]
 
 
@@ -238,6 +243,7 @@ def test_what_belonged_together_still_does() -> None:
     quota = next(raw for raw in items if raw["kind"] == "ResourceQuota")
     node = next(raw for raw in items if raw["kind"] == "Node")
     first = next(raw for raw in items if raw["kind"] == "PriorityClass")
+    assert (first["value"], first["preemptionPolicy"]) == (1000, "Never")
     spec: Any = pod["spec"]
     said = _metadata(pod)["annotations"]
     assert said["scheduling.k8s.io/group-name"] == _metadata(group)["name"]

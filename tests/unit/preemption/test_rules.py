@@ -13,12 +13,15 @@ from hami_plugins.engine.inventory import with_pods
 from hami_plugins.engine.quota import left_in
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot, DisruptionBudget, NamespaceQuota, PodGroup, Queue
+from hami_plugins.model.devices import Instance, Profile, SlicePlacement
 from hami_plugins.model.nodes import NodeFacts
 from hami_plugins.model.pods import Neighbours, NodeConstraints, PodRecord, PodTerm, Requirement
 from hami_plugins.model.quantity import NANO
-from hami_plugins.model.units import NodeName
+from hami_plugins.model.units import CoreShare, MiB, NodeName
+from hami_plugins.preemption import demand_search, node_search
 from hami_plugins.preemption.search import VictimSearch
 from hami_plugins.preemption.values import EvictionPlan, NoVictims, Rule
+from hami_plugins.vendors import nvidia
 from tests import acme
 from tests.builders import (
     COUNT,
@@ -224,6 +227,14 @@ class TestWhoStays:
         place = f"may not evict {record.full_name}: "
         assert spared(a_cluster([record], cards=1), info) == [place + why]
 
+    def test_pods_that_the_waiting_pod_has_to_be_near_stay_and_others_leave(self) -> None:
+        near = PodTerm("host", (Requirement("app", "In", ("web",)),), frozenset({"default"}))
+        keeper = running("keeper", 0, 100, labels={"app": "web"})
+        snapshot = a_cluster([keeper, running("a")], cards=1)
+        labelled = replace(snapshot.nodes[0], facts=replace(snapshot.nodes[0].facts, labels={"host": "n0"}))
+        info = waiting(16_000, neighbours=Neighbours(near=(near,)))
+        assert victims(a_snapshot(labelled), info) == ["a"]
+
     def test_one_priority_lower_is_enough(self) -> None:
         assert victims(a_cluster([running("a", priority=99)], cards=1)) == ["a"]
 
@@ -231,6 +242,12 @@ class TestWhoStays:
         assert (
             refusal(a_cluster([running("a")], cards=1), waiting(preempts=False)).why == "its preemptionPolicy is Never"
         )
+
+    def test_a_pod_whose_class_never_preempts_has_no_victims(self) -> None:
+        calm = replace(a_cluster([running("a")], cards=1), never_preempting=frozenset({"calm"}))
+        why = "the preemptionPolicy of its PriorityClass calm is Never"
+        assert refusal(calm, waiting(priority_class="calm")).why == why
+        assert victims(calm, waiting(priority_class="eager")) == ["a"]
 
     def test_a_refusal_counts_the_pods_of_each_rule(self) -> None:
         pods = [running("a", priority=100), running("b", 1, priority=200), running("c", 1, 10, preemptable=False)]
@@ -353,6 +370,13 @@ class TestGangs:
         pair = waiting(16_000), waiting(16_000, name="high-1")
         assert victims(snapshot, *pair) == ["a0", "a1", "a2"]
 
+    def test_a_member_does_not_make_room_twice_beside_its_whole_gang(self) -> None:
+        pods = [running("a0", 0, 4_000, group="g"), running("a1", 0, 4_000, group="g")]
+        pods += [running("c", 0, 4_000), running("d", 0, 3_900)]
+        other = [running("a2", group="g"), running("stays", 0, 6_000, priority=500)]
+        snapshot = replace(a_cluster(pods, other, cards=1), pod_groups=self.groups(2))
+        assert victims(snapshot, waiting(16_000)) == ["a0", "a1", "a2", "c", "d"]
+
     def test_a_waiting_gang_gets_places_for_all_or_none(self) -> None:
         gang = [waiting(name=f"high-{at}") for at in range(3)]
         snapshot = a_cluster([running("a")], [running("b")], cards=1)
@@ -459,9 +483,11 @@ class TestQueues:
         other = PodGroup(namespace="default", name="other", queue="third")
         asks = NodeConstraints(requests=((MEMORY, 16_000 * NANO),))
         pending = a_pod(name="p", annotations={GROUP: "other"}, constraints=asks)
+        stray = a_pod(name="stray", constraints=asks)
         snapshot = replace(snapshot, queues={name: Queue(name=name) for name in ("mine", "theirs", "third")})
         search = VictimSearch(REGISTRY, Rules(queue_plugin="proportion"))
         assert isinstance(search.find(snapshot, [in_queue(16_000)]), EvictionPlan)
+        assert isinstance(search.find(replace(snapshot, pending=(stray,)), [in_queue(16_000)]), EvictionPlan)
         more = replace(snapshot, pending=(pending,), pod_groups={**snapshot.pod_groups, other.full_name: other})
         assert isinstance(search.find(more, [in_queue(16_000)]), NoVictims)
 
@@ -469,3 +495,78 @@ class TestQueues:
         snapshot = self.snapshot(running("a", 0), running("b", 1))
         limited = Queue(name="theirs", capability={MEMORY: 20_000 * NANO}, deserved={MEMORY: NANO})
         assert victims(replace(snapshot, queues={"theirs": limited}), in_queue(1_000, "theirs")) in (["a"], ["b"])
+
+
+class TestPartitions:
+    """A card of 40 GiB in mode MIG, cut into slices of one seventh and larger ones that start at fixed places."""
+
+    registry = Registry([nvidia.SPEC])
+    profiles = (
+        Profile("1g.5gb", MiB(4_864), CoreShare(0), 1, tuple(SlicePlacement(at, 1) for at in range(7))),
+        Profile("3g.20gb", MiB(19_968), CoreShare(0), 3, (SlicePlacement(0, 4), SlicePlacement(4, 4))),
+    )
+
+    def snapshot(self, *, stays: int) -> ClusterSnapshot:
+        """Seven small slices; the pod of one of them may not be evicted, and that of the first one is the oldest."""
+        card = a_device(vendor="NVIDIA", model="A100", slots=7, memory=40_960, mode="mig", profiles=self.profiles)
+        records = [
+            replace(
+                a_record(
+                    allocated(
+                        a_share("card-0", 4_864, mark=Instance("1g.5gb", SlicePlacement(at, 1)), vendor="NVIDIA")
+                    ),
+                    name=f"slice-{at}",
+                ),
+                preemptable=at != stays,
+                made_at=at,
+            )
+            for at in range(7)
+        ]
+        return a_snapshot(with_pods(a_node("n", card), records))
+
+    def waiting(self, memory: int) -> PodInfo:
+        pod = a_pod(a_container({"nvidia.com/gpu": 1, "nvidia.com/gpumem": memory}), name="high", priority=100)
+        return take_in(pod, self.registry, Rules())
+
+    def victims(self, snapshot: ClusterSnapshot, memory: int) -> list[str]:
+        found = VictimSearch(self.registry).find(snapshot, [self.waiting(memory)])
+        assert isinstance(found, EvictionPlan), found
+        return sorted(victim.pod.name for victim in found.victims)
+
+    def test_the_victims_are_those_whose_places_the_new_slice_needs(self) -> None:
+        """Three of seven slices have the memory and are younger; the larger slice starts at place 0 or 4."""
+        assert self.victims(self.snapshot(stays=5), 19_000) == ["slice-0", "slice-1", "slice-2", "slice-3"]
+        assert self.victims(self.snapshot(stays=2), 19_000) == ["slice-4", "slice-5", "slice-6"]
+
+    def test_one_slice_of_the_same_size_has_one_victim(self) -> None:
+        assert self.victims(self.snapshot(stays=6), 4_000) == ["slice-5"]
+
+
+class TestSearchesThatAreGivenUp:
+    def gangs(self) -> tuple[ClusterSnapshot, tuple[PodInfo, ...]]:
+        """Two nodes for two waiting members; a budget allows one of the two youngest pods to go."""
+        nodes = [[running(f"a{at}", labels={"app": "web"})] for at in range(2)]
+        budget = DisruptionBudget(
+            namespace="default", name="web", requirements=(Requirement("app", "In", ("web",)),), allowed=1
+        )
+        snapshot = a_cluster(*nodes, [running("mid", priority=50)], cards=1, budgets=(budget,))
+        return snapshot, (waiting(), waiting(name="high-1"))
+
+    def test_a_finished_search_says_nothing(self) -> None:
+        snapshot, pair = self.gangs()
+        found = find(snapshot, *pair)
+        assert isinstance(found, EvictionPlan)
+        assert not found.cut
+        assert not refusal(a_cluster([running("a", preemptable=False)], cards=1)).cut
+
+    def test_too_many_branches_are_said(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(demand_search, "MOST_BRANCHES", 1)
+        snapshot, pair = self.gangs()
+        assert refusal(snapshot, *pair).cut
+
+    def test_too_many_steps_are_said(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(node_search, "MOST_STEPS", 1)
+        found = find(a_cluster([running("a", 0), running("b", 1)]))
+        assert isinstance(found, EvictionPlan)
+        assert len(found.victims) == 1
+        assert found.cut
