@@ -21,6 +21,7 @@ class PlanOptions(OptionGroup):
     without: options.Without = None
     add_nodes: options.AddNodes = None
     policy: options.Policy = ""
+    preemption: options.Preemption = False
     scheduler: options.Scheduler = ""
     assigner: options.Assigner = ""
     annotations: options.Annotations = None

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hami_plugins.cli.option_groups import PlanOptions
+    from hami_plugins.engine.registry import Registry
     from hami_plugins.explain.drawings import Drawing
     from hami_plugins.inputs.workloads import Submission
     from hami_plugins.model.cluster import ClusterSnapshot
@@ -67,7 +68,8 @@ def run(order: PlanOptions) -> int:
     assigner = releases.assigner_of(order.assigner) if order.assigner else settings.volcano.assigner
     now_ns, rules = time.time_ns(), what_if.with_policy(rules, order.policy)
     planner = Planner(registry, rules, release=release, assigner=assigner, now=now_ns / NANOSECONDS)
-    found = _planned(planner, snapshot, submission.units(submitted, snapshot), now_ns)
+    units = submission.units(submitted, snapshot)
+    found = _planned(planner, snapshot, units, now_ns, preemption=order.preemption)
     if order.strict:
         inputs.without_gaps(found.gaps, source)
     _answer(order, source, found, submitted, planner)
@@ -80,10 +82,12 @@ def check_page(path: str | None) -> None:
         raise ManifestError(f"--html {path}: folder {Path(path).absolute().parent} does not exist; create it first")
 
 
-def _planned(planner: Planner, snapshot: ClusterSnapshot, units: tuple[PlanUnit, ...], now_ns: int) -> Plan:
+def _planned(
+    planner: Planner, snapshot: ClusterSnapshot, units: tuple[PlanUnit, ...], now_ns: int, *, preemption: bool
+) -> Plan:
     pods = sum(len(unit.pods) for unit in units)
     with inputs.advancing(f"planning {counted(pods, 'pod')}", pods) as progress:
-        return planner.plan(snapshot, units, now_ns=now_ns, progress=progress)
+        return planner.plan(snapshot, units, now_ns=now_ns, progress=progress, preemption=preemption)
 
 
 def _answer(order: PlanOptions, source: ClusterSource, found: Plan, submitted: Submission, planner: Planner) -> None:
@@ -133,11 +137,22 @@ def tell(found: Plan, answers: Answers, submitted: Submission | None = None) -> 
         output.line()
         for line in tables.refusal(refusal, drawn):
             print_line(line)
+    tell_evictions(found, answers.registry)
     _note(found)
     print_gaps(found.gaps)
     output.line()
     last = tables.summary(found, submitted)
     output.line(last.words, last.tone)
+
+
+def tell_evictions(found: Plan, registry: Registry) -> None:
+    """Who leaves for whom, and the nodes afterwards."""
+    table = tables.evictions(found)
+    if table is not None:
+        output.line()
+        print_table(table)
+        for line in tables.nodes_after(found, registry):
+            print_line(line)
 
 
 def print_table(table: Table, *, headers: bool = True) -> None:

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from hami_plugins.engine.decide import PodDemand
 from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.shortfall import CardShortage, NodeShortage, WhyNot
-from hami_plugins.explain import advice, drawings, enqueue, messages
+from hami_plugins.explain import advice, drawings, enqueue, messages, preemption
 from hami_plugins.explain.counterfactuals import counterfactuals
 from hami_plugins.explain.drawings import Drawing
 from hami_plugins.explain.enqueue import EnqueueSuggestions, Freed
@@ -25,6 +25,8 @@ from hami_plugins.model.policy import NodePolicy, Policy
 from hami_plugins.model.verdicts import Reason
 from hami_plugins.plan import Plan, Planner, PodPlan, Stage, replica_rows
 from hami_plugins.plan.blockers import Blocker
+from hami_plugins.plan.preemption import PlanEvictions
+from hami_plugins.preemption.values import NoVictims
 from hami_plugins.suggest.changes import ChangeKind, Counterfactual
 
 MOST_ADVISED: Final = 24
@@ -64,7 +66,8 @@ class WayOut:
 class PodAnswer:
     """A pod of a plan, explained. ``why`` is one sentence: why this node, or why none.
 
-    ``holders`` are who holds it at Volcano's gate.
+    ``holders`` are who holds it at Volcano's gate. ``evictions`` make room for it, ``in_vain`` is why none does;
+    neither is set where nobody asked.
     """
 
     plan: PodPlan
@@ -72,14 +75,20 @@ class PodAnswer:
     causes: tuple[CountedReason, ...] = ()
     ways_out: tuple[WayOut, ...] = ()
     holders: tuple[Blocker, ...] = ()
+    evictions: PlanEvictions | None = None
+    in_vain: NoVictims | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadRefusal:
-    """Pods of one workload that are refused for the same reasons, in the order of the plan."""
+    """Pods of one workload that are refused for the same reasons, in the order of the plan.
+
+    ``preemption`` are the lines about evictions that make room for them, or why none does.
+    """
 
     answer: PodAnswer
     pods: tuple[PodPlan, ...]
+    preemption: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -94,8 +103,8 @@ class WorkloadRefusal:
 _Asked: TypeAlias = tuple[PodDemand, Policy, str, int]
 """Demand, policy, namespace, and which cluster: all that a refusal by the nodes depends on."""
 
-_Told: TypeAlias = tuple[str, Stage, str]
-"""Workload, stage and reason: pods with equal ones are reported together."""
+_Told: TypeAlias = tuple[str, Stage, str, bool]
+"""Workload, stage, reason, and whether evictions help: pods with equal ones are reported together."""
 
 
 class Answers:
@@ -110,6 +119,7 @@ class Answers:
         self._advice: dict[_Told, tuple[WayOut, ...]] = {}
         self._keeper = EnqueueSuggestions(plan, planner)
         self._gang_ways = GangWays(plan, planner)
+        self._evictions = {pod.full_name: each for each in plan.evictions for pod, _ in each.places}
         self._in_full = len(plan.pods) * len(plan.before.nodes) <= MOST_LOOKS
         self.all = tuple(self._answer(each) for each in plan.pods)
 
@@ -120,7 +130,13 @@ class Answers:
             if answer.plan.stage is not Stage.PLACED:
                 found.setdefault(_told(answer.plan, answer.why), []).append(answer)
         return tuple(
-            WorkloadRefusal(answer=answers[0], pods=tuple(answer.plan for answer in answers))
+            WorkloadRefusal(
+                answer=answers[0],
+                pods=tuple(answer.plan for answer in answers),
+                preemption=tuple(
+                    dict.fromkeys(line for each in answers for line in preemption.lines(each.evictions, each.in_vain))
+                ),
+            )
             for answers in found.values()
         )
 
@@ -130,8 +146,17 @@ class Answers:
         causes, why = (
             self._refused(plan, plan.decision) if isinstance(plan.decision, Refused) else ((), plan.why or plan.words)
         )
-        ways_out = self._ways_out(plan, why) if plan.stage in _CHANGEABLE or plan.hold is not None else ()
-        return PodAnswer(plan=plan, why=why, causes=causes, ways_out=ways_out, holders=self._keeper.holders(plan))
+        changeable = plan.by_eviction is None and (plan.stage in _CHANGEABLE or plan.hold is not None)
+        name = plan.pod.full_name
+        return PodAnswer(
+            plan=plan,
+            why=why,
+            causes=causes,
+            ways_out=self._ways_out(plan, why) if changeable else (),
+            holders=self._keeper.holders(plan),
+            evictions=self._evictions.get(name),
+            in_vain=self.plan.in_vain.get(name),
+        )
 
     def _choice(self, plan: PodPlan) -> str:
         choice = choice_of_plan(self._planner.decider, plan) if self._in_full else None
@@ -227,4 +252,4 @@ def briefly(plan: PodPlan) -> str:
 
 
 def _told(plan: PodPlan, why: str) -> _Told:
-    return plan.unit, plan.stage, why
+    return plan.unit, plan.stage, why, plan.by_eviction is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
-from hami_plugins.explain import Explanation, PendingExplanation, RunningExplanation, flaws
+from hami_plugins.explain import Explanation, PendingExplanation, RunningExplanation, flaws, preemption
 from hami_plugins.explain.answers import PodAnswer
 from hami_plugins.explain.enqueue import holder_words
 from hami_plugins.explain.messages import choice_words
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from hami_plugins.model.dialect import Dialect
     from hami_plugins.model.nodes import Problem
     from hami_plugins.model.pods import ResourceList
+    from hami_plugins.model.units import NodeName
     from hami_plugins.model.vendor import VendorSpec
     from hami_plugins.output import schema
     from hami_plugins.plan.completeness import Gap
+    from hami_plugins.plan.preemption import PlanEvictions
     from hami_plugins.queueing.queues import QueueShortage
 
 
@@ -70,8 +72,11 @@ def streamed_plan(
             "nodes": len(content.before.nodes),
             "workloads": submitted.objects,
             "skipped": len(submitted.skipped),
+            "afterEviction": sum(1 for each in content.pods if each.by_eviction is not None),
+            "evictions": sum(len(each.victims) for each in content.evictions),
         },
         "pods": (pod(each, dialect=dialect) for each in answers.all),
+        "evictions": [_evictions(each, content) for each in content.evictions],
         "ignored": [_ignored(each) for each in submitted.ignored],
         "problems": problems(content.before.problems),
         "warnings": warnings(content.gaps),
@@ -109,6 +114,7 @@ def pod(answer: PodAnswer, *, dialect: Dialect | None = None) -> schema.PodDocum
         "annotations": dict(sorted(content.annotations.items())) if writes else {},
         "labels": dict(sorted(content.labels.items())) if writes else {},
         "notes": list(content.notes),
+        "preemption": _preemption(answer),
     }
 
 
@@ -291,8 +297,56 @@ def _lack(shortage: QueueShortage) -> schema.ShortageDocument:
     }
 
 
+def _preemption(answer: PodAnswer) -> schema.PreemptionDocument | None:
+    found, in_vain, place = answer.evictions, answer.in_vain, answer.plan.by_eviction
+    if found is None and in_vain is None:
+        return None
+    return {
+        "node": None if place is None else place.node,
+        "slices": [] if place is None else [_slice(each) for each in planned_slices(answer.plan)],
+        "victims": [] if found is None else [victim.pod.full_name for victim in found.victims],
+        "ending": [] if found is None else [ending.pod.full_name for ending in found.ending],
+        "spared": [
+            {"pod": spared.pod.full_name, "rule": spared.rule.value, "words": spared.why, "pods": count}
+            for spared, count in (() if in_vain is None else in_vain.spared)
+        ],
+        "exhaustive": not any(each.cut for each in (found, in_vain) if each is not None),
+        "words": list(preemption.lines(found, in_vain)),
+    }
+
+
+def _evictions(found: PlanEvictions, content: Plan) -> schema.EvictionsDocument:
+    return {
+        "pods": [{"pod": pod.full_name, "node": placed.node} for pod, placed in found.places],
+        "victims": [
+            {
+                "pod": victim.pod.full_name,
+                "node": victim.node,
+                "priority": victim.pod.priority,
+                "rules": [{"rule": ground.rule.value, "words": ground.words} for ground in victim.grounds],
+                "again": victim.again,
+            }
+            for victim in found.victims
+        ],
+        "ending": [{"pod": ending.pod.full_name, "node": ending.node} for ending in found.ending],
+        "exhaustive": not found.cut,
+        "after": [_node_after(content, name) for name in found.nodes],
+    }
+
+
+def _node_after(content: Plan, name: NodeName) -> schema.NodeAfterDocument:
+    entry = content.after.nodes[content.after.position[name]]
+    return {
+        "node": name,
+        "devices": len(entry.ids),
+        "devicesUsed": sum(each.slots > 0 for each in entry.state.usage),
+        "memoryMiB": entry.state.shape.total_memory,
+        "memoryUsedMiB": sum(each.memory for each in entry.state.usage),
+    }
+
+
 def _containers(content: PodPlan) -> list[schema.ContainerDocument]:
-    slices = planned_slices(content)
+    slices = planned_slices(content) if content.by_eviction is None else ()
     found: dict[int, list[schema.SliceDocument]] = {}
     for each in slices:
         found.setdefault(each.at, []).append(_slice(each))

@@ -149,6 +149,79 @@ class EnqueueDocument(TypedDict):
     heldBy: list[BlockerDocument]
 
 
+class SparedDocument(TypedDict):
+    """A running pod that may not be evicted, for all that the same rule protects."""
+
+    pod: str
+    rule: str
+    """priority, critical, preemptable, same-gang, scheduler, queue, share, budget, gang or affinity."""
+    words: str
+    pods: int
+    """How many pods the rule protects, this one included."""
+
+
+class PreemptionDocument(TypedDict):
+    """What a search for pods to evict found for one pod."""
+
+    node: str | None
+    """Where the pod goes once the victims have left; null where no allowed eviction makes room."""
+    slices: list[SliceDocument]
+    victims: list[str]
+    """The pods to evict, for its whole gang."""
+    ending: list[str]
+    """Pods that are terminating already and are waited for."""
+    spared: list[SparedDocument]
+    exhaustive: bool
+    """False where the search was given up, so that fewer victims may be enough."""
+    words: list[str]
+
+
+class PodOnNodeDocument(TypedDict):
+    """A pod and a node."""
+
+    pod: str
+    node: str
+
+
+class GroundDocument(TypedDict):
+    """A rule by which a pod is evicted."""
+
+    rule: str
+    """priority, share, gang, budget or youngest."""
+    words: str
+
+
+class VictimDocument(TypedDict):
+    """A pod that would be evicted."""
+
+    pod: str
+    node: str
+    priority: int
+    rules: list[GroundDocument]
+    again: str | None
+    """The node that takes it if its controller creates it again; null where it waits."""
+
+
+class NodeAfterDocument(TypedDict):
+    """A node after the whole plan."""
+
+    node: str
+    devices: int
+    devicesUsed: int
+    memoryMiB: int
+    memoryUsedMiB: int
+
+
+class EvictionsDocument(TypedDict):
+    """Evictions that make room for one pod, or for the pods of a gang together."""
+
+    pods: list[PodOnNodeDocument]
+    victims: list[VictimDocument]
+    ending: list[PodOnNodeDocument]
+    exhaustive: bool
+    after: list[NodeAfterDocument]
+
+
 class PodDocument(TypedDict):
     """What happens to one pod of a plan."""
 
@@ -184,6 +257,8 @@ class PodDocument(TypedDict):
     labels: dict[str, str]
     notes: list[str]
     """Where the upstream scheduler may do otherwise."""
+    preemption: PreemptionDocument | None
+    """Null where no victims were looked for: it has a place, or nobody asked."""
 
 
 class FlawDocument(TypedDict):
@@ -302,6 +377,10 @@ class SummaryDocument(TypedDict):
     """Objects that run pods, skipped ones included."""
     skipped: int
     """Those of them whose pods the plan does not contain; ``ignored`` has them."""
+    afterEviction: int
+    """Refused pods that get a place once others have been evicted."""
+    evictions: int
+    """The pods that would be evicted."""
 
 
 class PlanDocument(TypedDict):
@@ -311,6 +390,8 @@ class PlanDocument(TypedDict):
     kind: Literal["Plan"]
     summary: SummaryDocument
     pods: list[PodDocument]
+    evictions: list[EvictionsDocument]
+    """Empty without --preemption."""
     ignored: list[IgnoredDocument]
     problems: list[ProblemDocument]
     warnings: list[WarningDocument]

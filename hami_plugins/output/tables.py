@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from hami_plugins.engine.registry import Registry
-from hami_plugins.explain import drawings, messages
+from hami_plugins.explain import drawings, messages, preemption
 from hami_plugins.explain.answers import WorkloadRefusal, briefly
 from hami_plugins.explain.drawings import Drawing
 from hami_plugins.explain.enqueue import holder_lines
 from hami_plugins.inputs.fleets.catalog import ShippedFleet, ShippedShape
 from hami_plugins.inputs.workloads import Submission
-from hami_plugins.model.decisions import Placed
+from hami_plugins.model.units import NodeName
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.output import grids
 from hami_plugins.output.rows import Table, TableRow, TextLine
@@ -44,7 +44,10 @@ def plan(content: Plan, registry: Registry) -> Table:
 
 def status(pod: PodPlan) -> str:
     """How far a pod gets, in a word or two."""
-    return _STATUS[pod.stage]
+    return _STATUS[pod.stage] if pod.by_eviction is None else AFTER_EVICTION
+
+
+AFTER_EVICTION: Final = "after eviction"
 
 
 _STATUS = {
@@ -76,6 +79,7 @@ def refusal(content: WorkloadRefusal, drawn: set[Drawing] | None = None) -> tupl
             drawn.add(cause.drawing)
             lines += [TextLine(f"    {row}", fixed=True) for row in grids.lines(cause.drawing)]
     lines += [TextLine(f"  {words}", "warn") for words in holder_lines(answer.holders)]
+    lines += [TextLine(f"  {words}", "warn") for words in content.preemption]
     lines += [TextLine(f"  -> {way_out.sentence}", "good") for way_out in answer.ways_out]
     upstream = answer.plan.words
     if upstream and upstream not in answer.why:
@@ -83,10 +87,55 @@ def refusal(content: WorkloadRefusal, drawn: set[Drawing] | None = None) -> tupl
     return tuple(lines)
 
 
+def evictions(content: Plan) -> Table | None:
+    """The pods that leave for pods of a plan, a row each; ``None`` where none has to."""
+    rows: list[TableRow] = []
+    for each in content.evictions:
+        (waiting, *others) = replica_rows.ranged(pod.full_name for pod, _ in each.places)
+        waiting += f" and {len(others)} more" if others else ""
+        for victim in each.victims:
+            told = preemption.grounds_words(victim), preemption.afterwards_words(victim)
+            rows.append(TableRow((victim.pod.full_name, victim.node, waiting, *told), "warn"))
+        rows += [
+            TableRow((ending.pod.full_name, ending.node, waiting, "terminating already", "-"), "dim")
+            for ending in each.ending
+        ]
+    if not rows:
+        return None
+    columns = ("LEAVES", "NODE", "FOR", "WHY", "AFTERWARDS")
+    return Table(columns=columns, rows=tuple(rows), whole=frozenset({0, 1, 2, 4}), toned=0)
+
+
+def nodes_after(content: Plan, registry: Registry) -> tuple[TextLine, ...]:
+    """What is held of the devices of each node from which pods leave or to which they go, before and afterwards."""
+    names = sorted({name for each in content.evictions for name in each.nodes})
+    return tuple(TextLine(node_after(content, name, registry)) for name in names)
+
+
+def node_after(content: Plan, name: NodeName, registry: Registry) -> str:
+    """The same of one node: ``n1: 20,000 of 40,960 MiB on 1 of 2 cards afterwards, 30,000 MiB on 1 before``."""
+    before, after = (snapshot.nodes[snapshot.position[name]] for snapshot in (content.before, content.after))
+    noun = registry.noun({device.vendor for device in after.state.shape.devices})
+    total = after.state.shape.total_memory
+    parts = []
+    for entry in (after, before):
+        memory, used = sum(each.memory for each in entry.state.usage), sum(each.slots > 0 for each in entry.state.usage)
+        parts.append((memory, used))
+    (memory, used), (had, did) = parts
+    devices = f"{used:,} of {messages.counted(len(after.ids), noun)}"
+    if not total:
+        return f"{name}: {devices} used afterwards, {did:,} before"
+    return f"{name}: {memory:,} of {total:,} MiB on {devices} afterwards, {had:,} MiB on {did:,} before"
+
+
 def summary(content: Plan, submitted: Submission | None = None) -> TextLine:
     """How many pods are placed, and how many workloads are not planned at all."""
     placed = sum(1 for each in content.pods if each.stage is Stage.PLACED)
     words = f"{placed:,} of {messages.counted(len(content.pods), 'pod')} placed"
+    made_room = sum(1 for each in content.pods if each.by_eviction is not None)
+    if made_room:
+        victims = sum(len(each.victims) for each in content.evictions)
+        words += f", {made_room:,} more after {messages.counted(victims, 'eviction')}"
     if submitted is None or not submitted.skipped:
         return TextLine(words, "good" if content.complete else "bad")
     return TextLine(f"{words}; {skipped(submitted)}", "bad")
@@ -193,21 +242,21 @@ def vendor(spec: VendorSpec) -> Table:
 
 
 def _is_placed(pod: PodPlan) -> bool:
-    return pod.stage is Stage.PLACED and isinstance(pod.decision, Placed)
+    return pod.stage is Stage.PLACED and pod.place is not None
 
 
 def alike(pod: PodPlan) -> tuple[str, ...]:
     """What replicas in one row have in common: how far they get, their node, and the shape of their slices."""
-    placed = pod.decision
-    if not isinstance(placed, Placed) or pod.stage is not Stage.PLACED:
+    placed = pod.place
+    if placed is None:
         return (status(pod),)
     return status(pod), placed.node, shares_words(planned_slices(pod))
 
 
 def cells_of(pods: Sequence[PodPlan]) -> tuple[str, ...]:
     """All of the row of some replicas but their name."""
-    placed = pods[0].decision
-    if pods[0].stage is not Stage.PLACED or not isinstance(placed, Placed):
+    placed = pods[0].place
+    if placed is None:
         return status(pods[0]), "-", "-", "-", "-"
     slices = [each for pod in pods for each in planned_slices(pod)]
     share = shares_words(planned_slices(pods[0]))

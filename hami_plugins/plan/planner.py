@@ -6,8 +6,9 @@ happens before a decision (quotas, gates, the order of turns) is in ``turns``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import Rules
@@ -15,7 +16,10 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.plan import completeness
 from hami_plugins.plan.completeness import Gap
+from hami_plugins.plan.preemption import PlanEvictions, PlanEvictor
 from hami_plugins.plan.remarks import remarked
+from hami_plugins.preemption.search import VictimSearch
+from hami_plugins.preemption.values import NoVictims
 from hami_plugins.queueing.context import PlanContext
 from hami_plugins.queueing.cycle import SchedulingCycle
 from hami_plugins.queueing.evaluator import PodEvaluator
@@ -31,7 +35,8 @@ class Plan:
     """The whole answer: the pods in the order in which they were decided, and the cluster before and after.
 
     ``units`` are what was planned; ``standing`` is the cluster afterwards as its scheduler sees it, with the PodGroups
-    of the plan and the pods that wait.
+    of the plan and the pods that wait. ``evictions`` make room for the pods that have a place by eviction; ``in_vain``
+    says of others, by full name, why none does. Both are empty where nobody asked.
     """
 
     before: ClusterSnapshot
@@ -39,6 +44,8 @@ class Plan:
     pods: tuple[PodPlan, ...]
     units: tuple[PlanUnit, ...] = ()
     standing: ClusterSnapshot = field(default_factory=ClusterSnapshot)
+    evictions: tuple[PlanEvictions, ...] = ()
+    in_vain: Mapping[str, NoVictims] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -87,24 +94,36 @@ class Planner:
         *,
         now_ns: int = 0,
         progress: Callable[[int], None] | None = None,
+        preemption: bool = False,
     ) -> Plan:
         """Decide every unit in its turn. ``now_ns`` is the time that goes into annotations (Unix nanoseconds).
 
-        ``progress`` gets 1 for each pod that is decided; members of a gang may be decided twice.
+        ``progress`` gets 1 for each pod that is decided; members of a gang may be decided twice. With ``preemption``
+        victims are looked for in the turn of each pod or gang that does not fit.
         """
         wanted = tuple(units)
         evaluator = PodEvaluator(self.registry, self.rules, self.decider, now_ns=now_ns, moment=self.moment(snapshot))
-        turns = SchedulingCycle(evaluator, snapshot, wanted, progress)
+        evictor = PlanEvictor(self._victims, self.decider) if preemption else None
+        turns = SchedulingCycle(evaluator, snapshot, wanted, progress, evictor)
         turns.take()
         told = differences(PlanContext(snapshot, turns.plans, wanted, self.registry), self.release, self.assigner)
         noted = [
             replace(plan, notes=tuple(each.words for each in found), differences=found) if found else plan
             for plan, found in zip(turns.plans, told, strict=True)
         ]
+        if evictor is not None:
+            noted = [evictor.noted(plan) for plan in noted]
         return Plan(
             before=snapshot,
             after=turns.snapshot,
             pods=tuple(remarked(noted, wanted, snapshot, self.registry)),
             units=wanted,
             standing=turns.standing(),
+            evictions=() if evictor is None else evictor.settled(turns.snapshot),
+            in_vain={} if evictor is None else evictor.in_vain,
         )
+
+    @cached_property
+    def _victims(self) -> VictimSearch:
+        """Kept, because it remembers what it found out of nodes."""
+        return VictimSearch(self.registry, self.rules, uncounted=self.decider.uncounted)

@@ -76,8 +76,8 @@ def _is_whole(share: AllocatedShare, card: Device | None) -> bool:
 
 
 def planned_slices(plan: PodPlan) -> tuple[PlannedSlice, ...]:
-    """The shares of a pod of a plan; none for one that is not placed."""
-    placed = plan.decision
+    """The shares of a pod of a plan, at once or after evictions; none for one without a place."""
+    placed = plan.by_eviction or plan.decision
     if not isinstance(placed, Placed):
         return ()
     names = tuple(container.name for container in plan.pod.containers)

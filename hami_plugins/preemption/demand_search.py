@@ -355,11 +355,16 @@ class DemandSearch:
         if not self.nodes:
             why = "no node with such devices allows the pod, whatever runs there"
         elif allowed:
-            why = f"no node has room even without pods that may be evicted ({allowed} pods on {len(self.nodes)} nodes)"
+            where = f"{_counted(allowed, 'pod')} on {_counted(len(self.nodes), 'node')}"
+            why = f"no node has room even without pods that may be evicted ({where})"
         else:
-            why = f"no pod on {len(self.nodes)} nodes may be evicted for it"
+            why = f"no pod on {_counted(len(self.nodes), 'node')} may be evicted for it"
         examples = (min(each, key=lambda one: one.pod.full_name) for each in spared.values())
         return NoVictims(why=why, spared=tuple((one, len(spared[one.rule])) for one in examples), cut=self.cut)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _cheapest_sum(nodes: Sequence[tuple[int, Sequence[int]]], copies: int) -> tuple[int, tuple[_Pick, ...]]:

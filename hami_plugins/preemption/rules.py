@@ -118,6 +118,13 @@ class EvictionRules:
         found = self._by_class(record) or self._by_mark(record) or self._by_budget(record)
         return None if found is None else Spared(record, *found)
 
+    def ground(self, record: PodRecord) -> tuple[Rule, str]:
+        """The rule by which a pod may be evicted that no other rule protects, and its numbers."""
+        usage = self._gate.accounts.get(self.queue_of(record)) if self._gate is not None else None
+        if usage is not None and self._is_reclaimed(record):
+            return Rule.SHARE, self._within(usage)
+        return Rule.PRIORITY, f"priority {self.priority_of(record)} < {self.preemptor.priority}"
+
     def evictable_at(self, record: PodRecord) -> int | None:
         """The priority that a pod counts with, ``None`` where it may not be evicted; equal pods are judged once."""
         key: Hashable = record.priority, record.namespace, record.preemptable

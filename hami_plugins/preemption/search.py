@@ -28,6 +28,7 @@ from hami_plugins.model.units import NodeName
 from hami_plugins.preemption.bounds import RoomBounds
 from hami_plugins.preemption.costs import CostScale
 from hami_plugins.preemption.demand_search import DemandSearch, Knowledge
+from hami_plugins.preemption.grounds import Ground, grounds_of
 from hami_plugins.preemption.rules import EvictionRules, Preemptor, divided_gate
 from hami_plugins.preemption.values import EvictedPod, EvictionPlan, NoVictims
 from hami_plugins.queueing.queues import EnqueueAdmission, requests_of
@@ -73,8 +74,7 @@ class VictimSearch:
         preemptor = Preemptor.of(snapshot, infos)
         if preemptor.never:
             return NoVictims(why=preemptor.never)
-        if gate is None and preemptor.queue:
-            gate = divided_gate(snapshot, preemptor, self._rules)
+        gate = self._gate(snapshot, preemptor, gate)
         current = snapshot
         victims, ending, places = list[EvictedPod](), list[EvictedPod](), list[tuple[Pod, Placed]]()
         remaining, cut = list(infos), False
@@ -98,6 +98,23 @@ class VictimSearch:
         return EvictionPlan(
             victims=tuple(victims), ending=tuple(ending), places=tuple(places), after=after, usage=gate, cut=cut
         )
+
+    def grounds(
+        self,
+        snapshot: ClusterSnapshot,
+        infos: Sequence[PodInfo],
+        found: EvictionPlan,
+        gate: EnqueueAdmission | None = None,
+    ) -> tuple[tuple[Ground, ...], ...]:
+        """By which rules each victim of a plan is evicted; the other arguments are those the plan was found with."""
+        preemptor = Preemptor.of(snapshot, infos)
+        rules = EvictionRules(snapshot, preemptor, self._gate(snapshot, preemptor, gate))
+        return grounds_of(snapshot, rules, found.victims)
+
+    def _gate(
+        self, snapshot: ClusterSnapshot, preemptor: Preemptor, gate: EnqueueAdmission | None
+    ) -> EnqueueAdmission | None:
+        return divided_gate(snapshot, preemptor, self._rules) if gate is None and preemptor.queue else gate
 
     def _search(
         self,

@@ -14,7 +14,7 @@ from hami_plugins.queueing.queues import EnqueueAdmission
 
 
 class Rule(StrEnum):
-    """Why a running pod may not be evicted for another pod."""
+    """Why a running pod may not be evicted for another pod, or why it is this one that is evicted."""
 
     PRIORITY = "priority"
     CRITICAL = "critical"
@@ -26,6 +26,7 @@ class Rule(StrEnum):
     BUDGET = "budget"
     GANG = "gang"
     AFFINITY = "affinity"
+    YOUNGEST = "youngest"
 
 
 class Spared(NamedTuple):

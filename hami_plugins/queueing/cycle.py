@@ -11,7 +11,7 @@ import heapq
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from hami_plugins.engine import alike, neighbours, resource_quota
 from hami_plugins.engine.alike import Sets
@@ -25,10 +25,11 @@ from hami_plugins.model.pods import Pod
 from hami_plugins.model.quantity import NANO
 from hami_plugins.queueing import gangs, queues, result, usage
 from hami_plugins.queueing.evaluator import PodEvaluator
+from hami_plugins.queueing.evictions import Evictor, RoomRequest, needed
 from hami_plugins.queueing.jobs import JobMember, QueuedJob, Trial, in_order, job_of, least_of, without_gated
 from hami_plugins.queueing.queues import Amounts, EnqueueAdmission, QueueSortKey
 from hami_plugins.queueing.refused import RefusalState, RefusedReplicas
-from hami_plugins.queueing.stages import EnqueueBlock, PlanUnit, PodPlan, Stage
+from hami_plugins.queueing.stages import EnqueueBlock, PlanUnit, PodPlan, Stage, Stop
 from hami_plugins.wire.gang_keys import GROUP_KEY
 
 GATED: Final = "it has scheduling gates; no scheduler looks at it before they are removed"
@@ -42,17 +43,12 @@ _CREATED: Final = frozenset({Stage.REQUEST, Stage.GATE, Stage.GANG, Stage.NODES,
 _Rank = tuple[int, bool, float, int]
 
 
-class _Stop(NamedTuple):
-    """Where a pod stops before any decision, and why."""
-
-    stage: Stage
-    why: str
-    words: str = ""
-    hold: EnqueueBlock | None = None
-
-
 class SchedulingCycle:
-    """One run of a planner: ``plans`` grow in the order of the decisions, ``snapshot`` is the cluster after them."""
+    """One run of a planner: ``plans`` grow in the order of the decisions, ``snapshot`` is the cluster after them.
+
+    With an ``evictor`` pods that do not fit get places by evictions, each in its turn. Jobs for which the gate leaves
+    too little then have a turn, too: without the action ``enqueue``, which preemption needs, there is no such gate.
+    """
 
     def __init__(
         self,
@@ -60,8 +56,10 @@ class SchedulingCycle:
         snapshot: ClusterSnapshot,
         units: Iterable[PlanUnit],
         progress: Callable[[int], None] | None = None,
+        evictor: Evictor | None = None,
     ) -> None:
         self._progress = progress or (lambda _amount: None)
+        self._evictor = evictor
         self.snapshot = snapshot
         self.plans: list[PodPlan] = []
         self._evaluator = evaluator
@@ -73,6 +71,8 @@ class SchedulingCycle:
         self._neighbours_matter = neighbours.matter(snapshot)
         self._noted = noted(snapshot.nodes)
         self._refused = RefusedReplicas()
+        self._seen: tuple[ClusterSnapshot | None, ClusterSnapshot] = None, snapshot
+        """The cluster of the last search for victims, and as Volcano sees it."""
 
     def take(self) -> None:
         """Decide every pod of every unit."""
@@ -89,7 +89,7 @@ class SchedulingCycle:
 
     def standing(self) -> ClusterSnapshot:
         """The cluster afterwards as Volcano sees it."""
-        waiting = [(plan.unit, plan.pod) for plan in self.plans if plan.stage in _CREATED]
+        waiting = [(plan.unit, plan.pod) for plan in self.plans if plan.stage in _CREATED and plan.by_eviction is None]
         return result.standing(self.snapshot, self._jobs, waiting)
 
     def _create(self, job: QueuedJob) -> None:
@@ -98,7 +98,7 @@ class SchedulingCycle:
         for member in job.members:
             elsewhere = self._evaluator.left_alone(member.pod)
             if elsewhere:
-                self._emit(job, member, _Stop(Stage.ELSEWHERE, elsewhere))
+                self._emit(job, member, Stop(Stage.ELSEWHERE, elsewhere))
                 continue
             if member.waits:
                 created.append(member)
@@ -111,7 +111,7 @@ class SchedulingCycle:
         job.members = deque(in_order(member for member in created if not member.pod.gated))
         job.gated = [member for member in created if member.pod.gated]
         for member in job.gated:
-            self._emit(job, member, _Stop(Stage.GATE, GATED))
+            self._emit(job, member, Stop(Stage.GATE, GATED))
 
     def _read(self, job: QueuedJob, member: JobMember) -> JobMember:
         """The member as the webhook leaves it, where that is needed now; HAMi's own quota is looked at in its turn."""
@@ -129,7 +129,7 @@ class SchedulingCycle:
         if missing:
             why = f"quota: every container has to name {', '.join(missing)}"
             words = f'pods "{pod.name}" is forbidden: failed quota: must specify {",".join(missing)}'
-            self._emit(job, member, _Stop(Stage.QUOTA, why, words))
+            self._emit(job, member, Stop(Stage.QUOTA, why, words))
             return False
         taken = self._taken.get(pod.namespace)
         if taken is None:
@@ -138,12 +138,12 @@ class SchedulingCycle:
         broken = resource_quota.excesses(quota, taken, counts)
         if broken:
             why = "; ".join(map(str, broken))
-            self._emit(job, member, _Stop(Stage.QUOTA, why, resource_quota.words(pod, broken)))
+            self._emit(job, member, Stop(Stage.QUOTA, why, resource_quota.words(pod, broken)))
             return False
         resource_quota.add(taken, counts)
         return True
 
-    def _beyond_count(self, unit: PlanUnit) -> _Stop | None:
+    def _beyond_count(self, unit: PlanUnit) -> Stop | None:
         """Why the API server does not take one more Volcano Job: a quota on their number is used up."""
         namespace = unit.group.partition("/")[0]
         quota = self.snapshot.quotas.get(namespace)
@@ -152,43 +152,44 @@ class SchedulingCycle:
         taken = self._taken_of_jobs.setdefault(namespace, {JOBS: quota.used.get(JOBS, 0)})
         broken = resource_quota.excesses(quota, taken, {JOBS: NANO})
         resource_quota.add(taken, {} if broken else {JOBS: NANO})
-        return _Stop(Stage.ADMISSION, "; ".join(map(str, broken))) if broken else None
+        return Stop(Stage.ADMISSION, "; ".join(map(str, broken))) if broken else None
 
     def _admit(self, job: QueuedJob) -> None:
         """Volcano's gate. The pods of a Volcano Job are created only when it has passed."""
         stop = self._closed(job) or self._held(job)
-        if stop is not None:
+        if stop is not None and (self._evictor is None or stop.hold is None or not stop.hold.shortages):
             self._emit_all(job, stop)
             return
+        job.stop = stop
         if job.unit.made_late:
             self._create(job)
             job.created = True
         there = job.have + Counter(member.task for member in (*job.members, *job.gated))
         missing = gangs.missing(job.need, there)
         if missing:
-            self._emit_all(job, _Stop(Stage.GANG, _incomplete(missing, "exist")))
+            self._emit_all(job, stop or Stop(Stage.GANG, _incomplete(missing, "exist")))
 
-    def _closed(self, job: QueuedJob) -> _Stop | None:
+    def _closed(self, job: QueuedJob) -> Stop | None:
         """Why the gang cannot even be made."""
         stage = Stage.ADMISSION if job.unit.made_late else Stage.GATE
         if not job.unit.exists and job.known is None:
             why = f"it names the PodGroup {job.unit.group}, which does not exist; create it, or drop {GROUP_KEY}"
-            return _Stop(stage, why)
+            return Stop(stage, why)
         if not self.snapshot.queues:
             return None
         hold = EnqueueBlock(job.queue, least_of(job) or {})
         queue = self.snapshot.queues.get(job.queue)
         if queue is None:
-            return _Stop(
+            return Stop(
                 stage, f"there is no queue {job.queue}; {typos.instead(job.queue, self.snapshot.queues)}", hold=hold
             )
         below = usage.below(self.snapshot.queues.values(), queue.name)
         if below and (job.unit.made_late or usage.reads_parents(self._evaluator.rules)):
             why = f"queue {job.queue} has child queues, and jobs go into queues without children, as {below[0]}"
-            return _Stop(stage, why, hold=hold)
-        return None if queue.open else _Stop(stage, f"queue {job.queue} is closed; open it, or use another", hold=hold)
+            return Stop(stage, why, hold=hold)
+        return None if queue.open else Stop(stage, f"queue {job.queue} is closed; open it, or use another", hold=hold)
 
-    def _held(self, job: QueuedJob) -> _Stop | None:
+    def _held(self, job: QueuedJob) -> Stop | None:
         """Why the gang has to wait before its pods are looked at; ``None`` lets it in."""
         least = least_of(job)
         if least is None or self._gate is None:
@@ -197,7 +198,7 @@ class SchedulingCycle:
         if shortages:
             said = "; ".join(f"{shortage}{old_names.remark(shortage.resource)}" for shortage in shortages)
             why = f"not enqueued by Volcano: {said}"
-            return _Stop(Stage.GATE, why, queues.words(shortages), EnqueueBlock(job.queue, least, shortages))
+            return Stop(Stage.GATE, why, queues.words(shortages), EnqueueBlock(job.queue, least, shortages))
         job.counts = without_gated(job, least)
         self._gate = self._gate.let_in(job.queue, job.counts)
         return None
@@ -211,7 +212,10 @@ class SchedulingCycle:
         while lanes:
             name = min(lanes, key=lambda lane: (self._turn(lane), lanes[lane][0][1].at))
             _, job = heapq.heappop(lanes[name])
-            going_on = self._complete(job) if not job.ready else self._one_more(job)
+            if job.stop is not None and job.stop.hold is not None:
+                going_on = self._past_the_gate(job, job.stop, job.stop.hold)
+            else:
+                going_on = self._complete(job) if not job.ready else self._one_more(job)
             if going_on:
                 heapq.heappush(lanes[name], (self._rank(job), job))
             if not lanes[name]:
@@ -259,7 +263,10 @@ class SchedulingCycle:
         trial = self._tried(job, job.sets)
         missing = gangs.missing(job.need, trial.have)
         if missing:
-            self.plans.extend(_held_back(plan, _incomplete(missing, "would fit")) for plan in trial.plans)
+            plans = [_held_back(plan, _incomplete(missing, "would fit")) for plan in trial.plans]
+            if self._by_eviction(job, needed(job), plans):
+                return bool(job.members)
+            self.plans.extend(plans)
             return False
         if any(len(given) > 1 for given in trial.sets.values()):
             again = self._tried(job, alike.turned(trial.sets))
@@ -296,6 +303,8 @@ class SchedulingCycle:
         while job.members:
             member = job.members.popleft()
             plan = self._decide(job, member, self.snapshot, self._gate, job.sets)
+            if plan.stage is not Stage.PLACED and not job.volcano and self._by_eviction(job, [member], [plan]):
+                continue
             self.plans.append(plan)
             if isinstance(plan.decision, Placed):
                 job.sets = self._evaluator.given(job.sets, plan, plan.decision)
@@ -305,6 +314,48 @@ class SchedulingCycle:
                 if job.volcano:
                     break
         return bool(job.members)
+
+    def _past_the_gate(self, job: QueuedJob, stop: Stop, hold: EnqueueBlock) -> bool:
+        """Try evictions alone for a job for which the gate leaves too little; whether it has further members then."""
+        job.stop, members = None, needed(job)
+        plans = [_stopped(job, self._read_of(job, member, self.snapshot), self.snapshot, stop) for member in members]
+        if self._by_eviction(job, members, plans):
+            job.counts = without_gated(job, hold.asked)
+            return bool(job.members)
+        self._emit_all(job, stop)
+        return False
+
+    def _by_eviction(self, job: QueuedJob, members: Sequence[JobMember], plans: Sequence[PodPlan]) -> bool:
+        """Give places to members that start together by evicting other pods, where that makes room for all of them.
+
+        ``plans`` are theirs without it, in the same order. Volcano evicts nothing for members beyond the least.
+        """
+        if self._evictor is None or not members:
+            return False
+        infos = [self._among_others(self.snapshot, self._read_of(job, each, self.snapshot)) for each in members]
+        if any(info.refusal or not info.admission.allowed for info in infos):
+            return False
+        gate = self._gate if job.volcano else None
+        if self._seen[0] is not self.snapshot:
+            self._seen = self.snapshot, result.grouped(self.snapshot, self._jobs)
+        made = self._evictor(RoomRequest(self._seen[1], infos, gate))
+        if made is None:
+            return False
+        for member, plan, place in zip(members, plans, made.places, strict=False):
+            self.plans.append(replace(plan, by_eviction=place))
+            job.have[member.task] += 1
+            job.holds = queues.plus(job.holds, queues.requests_of(plan.pod))
+        self.snapshot = replace(made.after, pod_groups=self.snapshot.pod_groups)
+        self._gate = self._gate if gate is None else made.usage
+        left = (each for each in job.members if all(each is not member for member in members))
+        job.members = deque(left)
+        return True
+
+    def _read_of(self, job: QueuedJob, member: JobMember, snapshot: ClusterSnapshot) -> PodInfo:
+        """What a member asks for; HAMi's quota counts where HAMi decides."""
+        if not job.volcano:
+            return self._evaluator.read_within_quota(snapshot, member.pod)
+        return member.intake or self._evaluator.read(member.pod)
 
     def _decide(
         self, job: QueuedJob, member: JobMember, snapshot: ClusterSnapshot, gate: EnqueueAdmission | None, sets: Sets
@@ -325,10 +376,7 @@ class SchedulingCycle:
     def _decided(
         self, job: QueuedJob, member: JobMember, snapshot: ClusterSnapshot, gate: EnqueueAdmission | None, sets: Sets
     ) -> PodPlan:
-        if not job.volcano:
-            intake = self._evaluator.read_within_quota(snapshot, member.pod)
-        else:
-            intake = member.intake or self._evaluator.read(member.pod)
+        intake = self._read_of(job, member, snapshot)
         if intake.refusal or not intake.admission.allowed:
             return self._evaluator.refused(snapshot, job.unit.name, intake)
         if job.volcano and gate is not None:
@@ -336,7 +384,7 @@ class SchedulingCycle:
             if shortages:
                 why = f"its queue may hold no more: {'; '.join(map(str, shortages))}"
                 hold = EnqueueBlock(job.queue, queues.requests_of(intake.pod), shortages, inside=True)
-                return _stopped(job, intake, snapshot, _Stop(Stage.GATE, why, queues.words(shortages), hold))
+                return _stopped(job, intake, snapshot, Stop(Stage.GATE, why, queues.words(shortages), hold))
         demand = replace(intake.demand, devices=alike.wishing(intake.demand.devices, sets)) if sets else intake.demand
         intake = self._among_others(snapshot, replace(intake, demand=demand) if sets else intake)
         return self._evaluator.decided(snapshot, job.unit.name, intake)
@@ -353,13 +401,13 @@ class SchedulingCycle:
         constraints = replace(intake.demand.constraints, barred=barred)
         return replace(intake, demand=replace(intake.demand, constraints=constraints))
 
-    def _emit_all(self, job: QueuedJob, stop: _Stop) -> None:
+    def _emit_all(self, job: QueuedJob, stop: Stop) -> None:
         for member in job.members:
             self._emit(job, member, stop)
         job.held.extend(job.members)
         job.members.clear()
 
-    def _emit(self, job: QueuedJob, member: JobMember, stop: _Stop) -> None:
+    def _emit(self, job: QueuedJob, member: JobMember, stop: Stop) -> None:
         """The plan of a member that does not come to a decision."""
         self._progress(1)
         intake = member.intake or self._evaluator.read(member.pod)
@@ -385,7 +433,7 @@ def _incomplete(missing: Sequence[gangs.Missing], what: str) -> str:
     return f"its gang waits: {', '.join(parts)}"
 
 
-def _stopped(job: QueuedJob, intake: PodInfo, snapshot: ClusterSnapshot, stop: _Stop) -> PodPlan:
+def _stopped(job: QueuedJob, intake: PodInfo, snapshot: ClusterSnapshot, stop: Stop) -> PodPlan:
     return PodPlan(
         unit=job.unit.name,
         intake=intake,

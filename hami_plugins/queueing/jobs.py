@@ -14,7 +14,7 @@ from hami_plugins.model.pods import Pod
 from hami_plugins.queueing import gangs, queues
 from hami_plugins.queueing.gangs import Need
 from hami_plugins.queueing.queues import Amounts, EnqueueAdmission
-from hami_plugins.queueing.stages import PlanUnit, PodPlan
+from hami_plugins.queueing.stages import PlanUnit, PodPlan, Stop
 from hami_plugins.wire.gang_keys import GROUP_KEY, TASK_INDEX_KEY, TASK_KEY
 
 
@@ -34,7 +34,8 @@ class QueuedJob:
 
     ``gated`` have scheduling gates, ``held`` were stopped before any decision. ``created`` says that its pods exist,
     ``holds`` what planned members hold, which tells whose turn it is among equals. ``counts`` is what it counts for at
-    the gate, ``None`` until it is let in. ``sets`` are the devices that members were given, by their numbers.
+    the gate, ``None`` until it is let in. ``sets`` are the devices that members were given, by their numbers. ``stop``
+    is what keeps it at the gate, where it gets places by evictions alone.
     """
 
     unit: PlanUnit
@@ -51,6 +52,7 @@ class QueuedJob:
     holds: dict[str, int] = field(default_factory=dict)
     counts: Amounts | None = None
     sets: Sets = field(default_factory=dict)
+    stop: Stop | None = None
 
     @property
     def queue(self) -> str:

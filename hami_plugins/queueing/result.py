@@ -37,6 +37,19 @@ def standing(
     )
 
 
+def grouped(snapshot: ClusterSnapshot, jobs: Sequence[QueuedJob]) -> ClusterSnapshot:
+    """The snapshot with the PodGroups that Volcano makes for the jobs of a plan, and with its pods in them."""
+    groups = {job.unit.name: _group(job) for job in jobs if job.volcano and job.known is None}
+    if not groups:
+        return snapshot
+    of_pod = {pod.full_name: groups[job.unit.name] for job in jobs if job.unit.name in groups for pod in job.unit.pods}
+    return replace(
+        snapshot,
+        nodes=tuple(_with_groups(entry, of_pod) for entry in snapshot.nodes),
+        pod_groups={**snapshot.pod_groups, **{group.full_name: group for group in groups.values()}},
+    )
+
+
 def _group(job: QueuedJob) -> PodGroup:
     """The PodGroup of a job as the plan leaves it; a pod that names none has one that is called by the pod."""
     if job.known is not None:
@@ -52,6 +65,7 @@ def _group(job: QueuedJob) -> PodGroup:
         queue=job.queue,
         min_resources=job.counts,
         phase=RUNNING if job.ready else INQUEUE,
+        priority_class=job.unit.priority_class,
     )
 
 

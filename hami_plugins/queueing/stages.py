@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.model.cluster import ClusterSnapshot
-from hami_plugins.model.decisions import Decision
+from hami_plugins.model.decisions import Decision, Placed
 from hami_plugins.model.pods import Pod
 from hami_plugins.queueing.queues import Amounts, QueueShortage
 
@@ -66,6 +66,15 @@ class EnqueueBlock(NamedTuple):
     inside: bool = False
 
 
+class Stop(NamedTuple):
+    """Where a pod stops before any decision, and why."""
+
+    stage: Stage
+    why: str
+    words: str = ""
+    hold: EnqueueBlock | None = None
+
+
 class Difference(NamedTuple):
     """One thing that a release of Volcano does otherwise with one pod: which rule it is, and the sentence."""
 
@@ -81,6 +90,7 @@ class PodPlan:
     reason as the upstream scheduler spells it (empty when placed), ``why`` the reason in ours. ``notes`` say where the
     upstream scheduler may do otherwise, and what of the cluster one may not expect; ``differences`` are those of them
     that are about a release of Volcano. ``hold`` is set where a queue or the cluster's gate is the reason.
+    ``by_eviction`` is the place that a pod without one gets once other pods have been evicted for it.
     """
 
     unit: str
@@ -95,6 +105,14 @@ class PodPlan:
     notes: tuple[str, ...] = ()
     hold: EnqueueBlock | None = None
     differences: tuple[Difference, ...] = ()
+    by_eviction: Placed | None = None
+
+    @property
+    def place(self) -> Placed | None:
+        """Where it goes, at once or after evictions."""
+        if self.stage is Stage.PLACED and isinstance(self.decision, Placed):
+            return self.decision
+        return self.by_eviction
 
     @property
     def pod(self) -> Pod:

@@ -156,6 +156,14 @@ Policy = Annotated[
         autocompletion=completion.policies,
     ),
 ]
+Preemption = Annotated[
+    bool,
+    typer.Option(
+        "--preemption",
+        help="For pods that do not fit, look for running pods to evict: who, for whom, by which rule. "
+        "A pod that fits only after evictions still counts as not placed.",
+    ),
+]
 Scheduler = Annotated[
     str,
     typer.Option(

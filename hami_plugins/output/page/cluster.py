@@ -83,6 +83,7 @@ class RefusalPanel:
     """Pods that do not fit, and why. ``reasons`` are counted, ``changes`` are ways out, ``upstream`` HAMi's words.
 
     ``holders`` say who holds them at Volcano's gate; ``pictures`` show the nearest nodes, where cards are linked.
+    ``preemption`` are the lines about evictions.
     """
 
     title: str
@@ -94,6 +95,7 @@ class RefusalPanel:
     more: str = ""
     holders: tuple[str, ...] = ()
     pictures: tuple[tuple[str, Picture], ...] = ()
+    preemption: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +123,8 @@ class PlanRemark:
 class ClusterPage:
     """Everything that the template shows; ``plans`` says that the page is about planned pods, too.
 
+    ``evictions`` are the rows of pods that leave, ``nodes_after`` the lines about the nodes that they leave.
+
     ``refresh`` is after how many seconds it loads itself again, while nobody searches in it; 0 for never.
     """
 
@@ -134,6 +138,8 @@ class ClusterPage:
     plans: bool = False
     placements: tuple[PlacementRow, ...] = ()
     placements_more: str = ""
+    evictions: tuple[tuple[str, ...], ...] = ()
+    nodes_after: tuple[str, ...] = ()
     fleet: tuple[FleetRow, ...]
     groups: tuple[NodeGroupPanel, ...]
     noun: str

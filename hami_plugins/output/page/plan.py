@@ -59,7 +59,8 @@ def render(  # noqa: PLR0913 - a plan, and all that is said beside it
     nodes = Occupancy(plan, registry).nodes
     panels = Panels() if usages is None else Panels(usages.on_card)
     groups = groups_of(nodes, panels)
-    placed = (each for each in plan.pods if each.stage is Stage.PLACED)
+    placed = (each for each in plan.pods if each.place is not None)
+    leaving = tables.evictions(plan)
     placements = tuple(_placement(name, pods, panels) for name, pods in replica_rows.grouped(placed, tables.alike))
     found = (*_notes(plan), *(PlanRemark(each.place, each.what) for each in plan.before.problems), *remarks)
     page = ClusterPage(
@@ -71,6 +72,8 @@ def render(  # noqa: PLR0913 - a plan, and all that is said beside it
         plans=True,
         placements=placements[:MOST_ROWS],
         placements_more=further(len(placements), "rows"),
+        evictions=() if leaving is None else tuple(row.cells for row in leaving.rows[:MOST_ROWS]),
+        nodes_after=tuple(line.words for line in tables.nodes_after(plan, registry)),
         fleet=tuple(fleet_rows(fleet_use(nodes))),
         groups=groups,
         noun=noun_of(nodes),
@@ -122,6 +125,7 @@ def refusals_of(answers: Answers) -> tuple[RefusalPanel, ...]:
             changes=tuple(way_out.sentence for way_out in each.answer.ways_out),
             upstream=each.answer.plan.words,
             holders=tuple(holder_lines(each.answer.holders)),
+            preemption=each.preemption,
             pictures=tuple(
                 (drawing.node, picture(drawing))
                 for cause in each.answer.causes
@@ -161,3 +165,7 @@ def _tiles(plan: Plan) -> Iterable[PageTile]:
     if plan.pods:
         css = "good" if plan.complete else "bad"
         yield PageTile(figure=f"{placed} of {len(plan.pods)}", words="pods placed", css=css)
+    if plan.evictions:
+        victims = sum(len(each.victims) for each in plan.evictions)
+        after = sum(len(each.places) for each in plan.evictions)
+        yield PageTile(figure=str(after), words=f"more after {counted(victims, 'eviction')}", css="bad")

@@ -20,6 +20,7 @@ NOW_NS: Final = 1_767_225_600 * 10**9
 
 PLAN: Final = ("plan", "-f", "jobs.yaml", "--fleet", "fleet.yaml")
 KOORDINATOR: Final = ("plan", "-f", "koordinator-jobs.yaml", "--snapshot", "koordinator-cluster.yaml")
+PREEMPTION: Final = ("plan", "--preemption", "-f", "preemption-jobs.yaml", "--snapshot", "preemption-cluster.yaml")
 CASES: Final = {
     "plan.txt": PLAN,
     "plan.json": (*PLAN, "-o", "json"),
@@ -30,6 +31,8 @@ CASES: Final = {
     "plan-annotations-koordinator.txt": (*KOORDINATOR, "--annotations", "koordinator"),
     "plan-spread.txt": (*PLAN, "--policy", "node=spread,device=binpack"),
     "plan-neuron.txt": ("plan", "-f", "neuron-jobs.yaml", "--snapshot", "neuron-cluster.yaml"),
+    "plan-preemption.txt": PREEMPTION,
+    "plan-preemption.json": (*PREEMPTION, "-o", "json"),
     "explain-neuron.txt": ("explain", "job", "lab/train", "--snapshot", "neuron-cluster.yaml"),
     "explain.txt": ("explain", "pods", "-A", "--snapshot", "cluster.yaml"),
     "explain.json": ("explain", "pod", "lab/waits", "--snapshot", "cluster.yaml", "-o", "json"),

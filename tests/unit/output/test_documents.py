@@ -76,6 +76,8 @@ def test_a_placed_pod_says_where_and_what() -> None:
         "nodes": 1,
         "workloads": 1,
         "skipped": 0,
+        "afterEviction": 0,
+        "evictions": 0,
     }
     assert (pod["verdict"], pod["stage"], pod["node"], pod["candidates"]) == ("placed", "placed", "t4x1-0", 1)
     assert pod["admission"]["allowed"]

@@ -252,12 +252,12 @@ class TestWhoStays:
     def test_a_refusal_counts_the_pods_of_each_rule(self) -> None:
         pods = [running("a", priority=100), running("b", 1, priority=200), running("c", 1, 10, preemptable=False)]
         found = refusal(a_cluster(pods))
-        assert found.why == "no pod on 1 nodes may be evicted for it"
+        assert found.why == "no pod on 1 node may be evicted for it"
         assert [(each.rule, count) for each, count in found.spared] == [(Rule.PRIORITY, 2), (Rule.MARKED, 1)]
 
     def test_a_refusal_says_when_evictable_pods_are_not_enough(self) -> None:
         found = refusal(a_cluster([running("a", 0, 10), running("b", 0, 16_000, priority=100)], cards=1))
-        assert found.why == "no node has room even without pods that may be evicted (1 pods on 1 nodes)"
+        assert found.why == "no node has room even without pods that may be evicted (1 pod on 1 node)"
 
 
 class TestAffinity:

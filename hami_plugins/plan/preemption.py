@@ -1,0 +1,153 @@
+"""Who would be evicted for the pods of a plan, by which rules, and what becomes of the victims."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from hami_plugins.engine.apply import with_pod
+from hami_plugins.engine.decide import Decider, PodDemand
+from hami_plugins.engine.holdings import demand_again
+from hami_plugins.engine.intake import PodInfo
+from hami_plugins.inputs.workloads.pods import VOLCANO
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.decisions import Placed
+from hami_plugins.model.pods import NodeConstraints, Pod, PodRecord
+from hami_plugins.model.policy import DEFAULT_POLICY
+from hami_plugins.model.units import NodeName
+from hami_plugins.preemption.grounds import Ground
+from hami_plugins.preemption.search import VictimSearch
+from hami_plugins.preemption.values import EvictedPod, EvictionPlan, NoVictims
+from hami_plugins.queueing.evictions import MadeRoom, RoomRequest
+from hami_plugins.queueing.stages import PodPlan
+from hami_plugins.wire.gang_keys import GROUP_KEY, QUEUE_KEY
+
+ALONE: Final = (
+    "the evictions are those of the allocator: {} alone evicts by sums of a node and not by devices, "
+    "so it may evict other pods or none"
+)
+"""What a scheduler does without the allocator (Volcano 1.14 to 1.16, kube-scheduler 1.34)."""
+
+ENQUEUE: Final = ", and with its action enqueue it evicts none for a gang that is not enqueued"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedVictim:
+    """A pod that would be evicted: by which rules, and the node that takes it again afterwards, ``None`` for none.
+
+    The latter is known of what it holds alone: its selectors and tolerations are not.
+    """
+
+    pod: PodRecord
+    node: NodeName
+    grounds: tuple[Ground, ...]
+    again: NodeName | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanEvictions:
+    """Evictions that make room for one pod, or for a gang.
+
+    ``places`` are the pods with the places that they get. ``ending`` are pods that leave their nodes anyway. ``cut``
+    says that the search was given up, so that fewer victims may be enough.
+    """
+
+    places: tuple[tuple[Pod, Placed], ...]
+    victims: tuple[PlannedVictim, ...]
+    ending: tuple[EvictedPod, ...] = ()
+    cut: bool = False
+
+    @property
+    def nodes(self) -> tuple[NodeName, ...]:
+        """The nodes whose pods change, by name."""
+        named = {placed.node for _, placed in self.places}
+        return tuple(sorted(named.union(victim.node for victim in self.victims)))
+
+
+class PlanEvictor:
+    """Finds victims in the turns of one plan, and keeps what it found. Equal requests on one cluster are asked once."""
+
+    def __init__(self, search: VictimSearch, decider: Decider) -> None:
+        self._search = search
+        self._decider = decider
+        self._found: list[PlanEvictions] = []
+        self.in_vain: dict[str, NoVictims] = {}
+        """By the full name of each pod for which there are no victims: why."""
+        self._asked_on: ClusterSnapshot | None = None
+        self._answers: dict[Hashable, NoVictims] = {}
+
+    def __call__(self, request: RoomRequest) -> MadeRoom | None:
+        """The cheapest evictions for these pods, if any are allowed and enough."""
+        if request.snapshot is not self._asked_on:
+            self._asked_on, self._answers = request.snapshot, {}
+        key = tuple(map(_key, request.infos))
+        found = self._answers.get(key) or self._find(request)
+        if isinstance(found, NoVictims):
+            self._answers[key] = found
+            self.in_vain.update((info.pod.full_name, found) for info in request.infos)
+            return None
+        if not found.victims and not found.ending:
+            return None  # not for lack of room: Volcano's gate, or an order in which a scheduler does not try a gang
+        by_pod = {id(pod): placed for pod, placed in found.places}
+        places = tuple(by_pod[id(info.pod)] for info in request.infos)
+        return MadeRoom(places, found.after, found.usage)
+
+    def noted(self, plan: PodPlan) -> PodPlan:
+        """The plan of a pod with notes on what its scheduler does alone, and on evictions that would take its place."""
+        notes = plan.notes
+        if plan.by_eviction is not None:
+            notes += (
+                ALONE.format("Volcano") + ENQUEUE if plan.pod.scheduler == VOLCANO else ALONE.format("kube-scheduler"),
+            )
+        if plan.place is not None:
+            notes += tuple(self._evicted_again(plan.pod))
+        return plan if notes == plan.notes else replace(plan, notes=notes)
+
+    def _evicted_again(self, pod: Pod) -> Iterator[str]:
+        for each in self._found:
+            if any(victim.pod.full_name == pod.full_name for victim in each.victims):
+                yield f"it would be evicted again for {each.places[0][0].full_name}, whose turn comes later"
+
+    def settled(self, after: ClusterSnapshot) -> tuple[PlanEvictions, ...]:
+        """All evictions, in their order, with what becomes of the victims on the cluster after the plan."""
+        settled: list[PlanEvictions] = []
+        for each in self._found:
+            victims: list[PlannedVictim] = []
+            for victim in each.victims:
+                after, again = self._again(after, victim.pod)
+                victims.append(replace(victim, again=again))
+            settled.append(replace(each, victims=tuple(victims)))
+        return tuple(settled)
+
+    def _find(self, request: RoomRequest) -> EvictionPlan | NoVictims:
+        snapshot, infos, gate = request
+        found = self._search.find(snapshot, infos, gate)
+        if isinstance(found, EvictionPlan) and (found.victims or found.ending):
+            grounds = self._search.grounds(snapshot, infos, found, gate)
+            victims = [
+                PlannedVictim(pod=victim.pod, node=victim.node, grounds=each)
+                for victim, each in zip(found.victims, grounds, strict=True)
+            ]
+            self._found.append(
+                PlanEvictions(places=found.places, victims=tuple(victims), ending=found.ending, cut=found.cut)
+            )
+        return found
+
+    def _again(self, after: ClusterSnapshot, record: PodRecord) -> tuple[ClusterSnapshot, NodeName | None]:
+        """The node that takes a pod like this one, and the cluster with it."""
+        demand = PodDemand(demand_again(record), NodeConstraints(requests=record.requests))
+        decision = self._decider.decide(after, demand, DEFAULT_POLICY)
+        if not isinstance(decision, Placed):
+            return after, None
+        entry = after.nodes[after.position[decision.node]]
+        like = replace(record, allocations=decision.containers)
+        return after.with_node(with_pod(entry, like)), decision.node
+
+
+def _key(info: PodInfo) -> Hashable:
+    """All of a pod on which its victims depend, on one cluster."""
+    pod = info.pod
+    group, queue = pod.annotations.get(GROUP_KEY), pod.annotations.get(QUEUE_KEY)
+    rank = pod.priority, pod.priority_class, pod.preempts
+    return info.demand, info.policy, pod.namespace, pod.neighbours, rank, pod.scheduler, group, queue

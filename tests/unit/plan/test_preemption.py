@@ -1,0 +1,235 @@
+"""Plans with evictions: who leaves for whom, in whose turn, and what the plan says of those who stay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+import yaml
+
+from hami_plugins.inputs import manifests, workloads
+from hami_plugins.inputs.list_reader import snapshot_of
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.pods import Pod
+from hami_plugins.model.units import NodeName
+from hami_plugins.plan import Plan, Planner, PlanUnit, PodPlan, Stage, submission
+from hami_plugins.preemption.search import VictimSearch
+from hami_plugins.preemption.values import Rule
+from tests.builders import COUNT, MEMORY, a_container, a_pod
+from tests.unit.plan import plans
+from tests.unit.preemption.test_rules import a_cluster, running
+from tests.unit.queueing import test_cycle as volcano
+from tests.unit.queueing.test_cycle import REGISTRY, a_group, a_job, a_node, a_queue
+
+
+def asking(name: str = "high", memory: int = 10_000, *, priority: int = 100, **about: Any) -> Pod:
+    """A pod that asks for most of a card."""
+    return a_pod(a_container({COUNT: 1, MEMORY: memory}), name=name, priority=priority, **about)
+
+
+def planned(snapshot: ClusterSnapshot, *pods: Pod, together: bool = False) -> Plan:
+    """The plan with preemption of pods that are each a workload, or ``together`` replicas of one."""
+    units = [PlanUnit(name=f"pod/{pod.full_name}", pods=(pod,)) for pod in pods]
+    if together:
+        units = [PlanUnit(name="deployment/default/high", pods=pods)]
+    return Planner(plans.REGISTRY).plan(snapshot, units, preemption=True)
+
+
+def under_volcano(cluster: Sequence[dict[str, Any]], *submitted: dict[str, Any]) -> Plan:
+    """The plan with preemption of manifests on a listing."""
+    before = snapshot_of(cluster, REGISTRY)
+    read = workloads.read(manifests.read(yaml.safe_dump_all(submitted), source="test"), pod_groups=before.pod_groups)
+    before = submission.with_objects(before, read)
+    return Planner(REGISTRY).plan(before, submission.units(read, before), preemption=True)
+
+
+def low(name: str, node: str = "n1", memory: int = 9_000, **about: Any) -> dict[str, Any]:
+    """A running pod of Volcano's in a PodGroup of its own."""
+    return volcano.a_pod(name, memory, node=node, group=f"of-{name}", priority=1, **about)
+
+
+def high(name: str = "high", memory: int = 6_000, **about: Any) -> dict[str, Any]:
+    return volcano.a_pod(name, memory, priority=1000, **about)
+
+
+def the(name: str, plan: Plan) -> PodPlan:
+    return next(each for each in plan.pods if each.pod.name == name)
+
+
+def leaving(plan: Plan) -> list[list[str]]:
+    """The names of the victims, by the pods or gangs they leave for."""
+    return [sorted(victim.pod.name for victim in each.victims) for each in plan.evictions]
+
+
+FULL = a_cluster([running("a", 0, priority=1), running("b", 1, priority=2)])
+"""A node with two cards, neither of which has room for another pod."""
+
+
+class TestOnePod:
+    def test_it_has_a_place_after_eviction_and_is_not_placed(self) -> None:
+        plan = planned(FULL, asking())
+        (pod,) = plan.pods
+        assert (pod.stage, plan.complete) == (Stage.NODES, False)
+        assert pod.by_eviction is not None
+        assert pod.place is pod.by_eviction
+        assert pod.place.node == "n0"
+        assert leaving(plan) == [["a"]]
+        assert plan.in_vain == {}
+
+    def test_the_cluster_afterwards_has_it_and_not_the_victim(self) -> None:
+        after = planned(FULL, asking()).after
+        assert sorted(record.name for record in after.nodes[0].pods) == ["b", "high"]
+
+    def test_nobody_is_evicted_where_nobody_asked(self) -> None:
+        plan = plans.a_plan(asking(), on=FULL)
+        assert (plan.evictions, plan.in_vain, plan.pods[0].by_eviction) == ((), {}, None)
+
+    def test_a_pod_that_fits_evicts_nobody(self) -> None:
+        plan = planned(a_cluster([running("a", 0)]), asking())
+        assert plan.complete
+        assert (plan.pods[0].notes, plan.evictions) == ((), ())
+
+    def test_a_pod_without_victims_says_why(self) -> None:
+        plan = planned(FULL, asking(priority=1))
+        assert plan.evictions == ()
+        assert plan.in_vain["default/high"].why == "no pod on 1 node may be evicted for it"
+
+    def test_one_that_cannot_be_read_evicts_nobody(self) -> None:
+        broken = a_pod(a_container({COUNT: -1}), name="broken", priority=100)
+        plan = planned(FULL, broken)
+        assert plan.pods[0].stage is not Stage.NODES
+        assert (plan.evictions, plan.in_vain) == ((), {})
+
+    def test_a_place_that_ending_pods_leave_needs_no_victims(self) -> None:
+        snapshot = a_cluster([running("ends", 0, terminating=True), running("b", 1)])
+        plan = planned(snapshot, asking())
+        (found,) = plan.evictions
+        assert found.victims == ()
+        assert [each.pod.name for each in found.ending] == ["ends"]
+        assert not plan.complete
+
+    def test_its_scheduler_alone_would_evict_by_sums(self) -> None:
+        (note,) = planned(FULL, asking()).pods[0].notes
+        assert "kube-scheduler alone evicts by sums of a node" in note
+
+
+class TestOrder:
+    def test_the_pod_of_higher_priority_is_looked_at_first(self) -> None:
+        plan = planned(a_cluster([running("a")], cards=1), asking("mid", priority=50), asking("high"))
+        assert [each.pod.name for each in plan.pods] == ["high", "mid"]
+        assert leaving(plan) == [["a"]]
+        assert the("high", plan).by_eviction is not None
+        assert "default/mid" in plan.in_vain
+
+    def test_each_replica_evicts_in_its_turn(self) -> None:
+        plan = planned(FULL, *[asking(f"high-{at}") for at in range(3)], together=True)
+        assert leaving(plan) == [["a"], ["b"]]
+        assert [each.by_eviction is not None for each in plan.pods] == [True, True, False]
+        assert set(plan.in_vain) == {"default/high-2"}
+
+    def test_equal_pods_that_find_nobody_are_asked_about_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        asked = Mock(wraps=VictimSearch(plans.REGISTRY).find)
+        monkeypatch.setattr(VictimSearch, "find", asked)
+        plan = planned(FULL, *[asking(f"high-{at}", priority=1) for at in range(5)], together=True)
+        assert len(plan.in_vain) == 5
+        asked.assert_called_once()
+
+    def test_a_pod_of_the_plan_may_be_evicted_for_a_job_whose_pods_are_made_later(self) -> None:
+        cluster = [a_node(cards=1), a_queue()]
+        job = a_job("j", 6000, {"replicas": 1}, priorityClassName="gold")
+        classes = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+        gold = {**classes, "metadata": {"name": "gold"}, "value": 50}
+        group = a_group("mine", 1, phase="Inqueue")
+        plan = under_volcano(cluster, gold, group, volcano.a_pod("plain", 9_000, group="mine"), job)
+        assert leaving(plan) == [["plain"]]
+        assert any("evicted again for default/j-default0-0" in note for note in the("plain", plan).notes)
+
+
+class TestVictims:
+    def test_the_rules_are_said(self) -> None:
+        (found,) = planned(FULL, asking()).evictions
+        (victim,) = found.victims
+        assert [(each.rule, each.words) for each in victim.grounds] == [(Rule.PRIORITY, "priority 1 < 100")]
+        assert found.nodes == ("n0",)
+
+    def test_a_victim_that_has_room_elsewhere_finds_it_again_and_another_waits(self) -> None:
+        pinned = replace(asking("high", 16_000).constraints, node=NodeName("n0"))
+        pod = replace(asking("high", 16_000), constraints=pinned)
+        pods = [running("a", 0, 8_000), running("b", 0, 8_000)]
+        snapshot = a_cluster(pods, [running("c", 0, 8_000)], cards=1)
+        (found,) = planned(snapshot, pod).evictions
+        assert [victim.again for victim in found.victims] == ["n1", None]
+
+    def test_a_search_that_was_cut_is_said(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("hami_plugins.preemption.node_search.MOST_STEPS", 1)
+        (found,) = planned(FULL, asking()).evictions
+        assert found.cut
+
+
+class TestUnderVolcano:
+    def test_a_gang_gets_places_for_its_least_and_evicts_nobody_for_more(self) -> None:
+        cluster = [a_node(cards=3), a_queue()]
+        cluster += [low(f"low-{at}") for at in range(3)]
+        for at, pod in enumerate(cluster[2:]):
+            pod["metadata"]["annotations"]["volcano.sh/vgpu-ids-new"] = f"GPU-n1-{at},NVIDIA,9000,0:"
+        gold = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 9}
+        job = a_job("j", 6000, {"replicas": 3}, minAvailable=2, priorityClassName="gold")
+        plan = under_volcano(cluster, gold, job)
+        assert [len(each) for each in leaving(plan)] == [2]
+        assert sum(each.by_eviction is not None for each in plan.pods) == 2
+        assert sum(each.place is None for each in plan.pods) == 1
+
+    def test_a_gang_counts_as_what_its_job_is_worth(self) -> None:
+        """The class of the job is that of its PodGroup, whatever its pods are worth."""
+        classes = [
+            {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+            for name, value in (("gold", 50), ("none", 0))
+        ]
+        job = a_job("j", 6000, {"replicas": 1}, priorityClassName="gold")
+        job["spec"]["tasks"][0]["template"]["spec"]["priorityClassName"] = "none"
+        assert leaving(under_volcano([a_node(cards=1), a_queue(), low("low")], *classes, job)) == [["low"]]
+        job["spec"]["priorityClassName"] = "none"
+        assert leaving(under_volcano([a_node(cards=1), a_queue(), low("low")], *classes, job)) == []
+
+    def test_a_pod_that_is_not_enqueued_has_a_turn_for_evictions(self) -> None:
+        plan = under_volcano([a_node(cards=1), a_queue(), low("low")], high())
+        (pod,) = plan.pods
+        assert pod.stage is Stage.GATE
+        assert "not enqueued by Volcano" in pod.why
+        assert pod.place is not None
+        assert leaving(plan) == [["low"]]
+        assert plan.standing.pending == ()
+        assert plan.standing.pod_groups["default/podgroup-high"].phase == "Running"
+        assert "its action enqueue" in pod.notes[-1]
+
+    def test_one_that_is_not_enqueued_and_finds_no_victims_stays_so(self) -> None:
+        plan = under_volcano([a_node(cards=1), a_queue(), low("low")], volcano.a_pod("equal", priority=1))
+        (pod,) = plan.pods
+        assert (pod.stage, pod.place) == (Stage.GATE, None)
+        assert "default/equal" in plan.in_vain
+
+    def test_one_for_which_only_the_gate_has_no_room_evicts_nobody(self) -> None:
+        waits = a_group("waits", 1, phase="Inqueue", minResources={volcano.MEMORY: "9000"})
+        plan = under_volcano([a_node(cards=1), a_queue(), waits], high())
+        assert (plan.pods[0].stage, plan.evictions, plan.in_vain) == (Stage.GATE, (), {})
+
+    def test_a_job_that_is_not_enqueued_evicts_for_all_its_least_members(self) -> None:
+        cluster = [a_node(cards=1), a_queue(), low("low")]
+        gold = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 9}
+        job = a_job("j", 5_000, {"replicas": 3}, minAvailable=2, priorityClassName="gold")
+        plan = under_volcano(cluster, gold, job)
+        assert leaving(plan) == [["low"]]
+        assert [each.place is not None for each in plan.pods] == [True, True, False]
+
+    def test_a_queue_that_is_closed_has_no_turn(self) -> None:
+        plan = under_volcano([a_node(cards=1), a_queue(state="Closed"), low("low")], high())
+        assert (plan.pods[0].stage, plan.evictions, plan.in_vain) == (Stage.GATE, (), {})
+
+    def test_a_gang_without_all_its_members_says_that_it_is_not_enqueued(self) -> None:
+        group = a_group("g", 2, minResources={volcano.MEMORY: "90000"})
+        plan = under_volcano([a_node(cards=1), a_queue(), low("low"), group], high(group="g"))
+        assert plan.pods[0].why.startswith("not enqueued by Volcano")
+        assert plan.evictions == ()
