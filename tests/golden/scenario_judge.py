@@ -63,6 +63,7 @@ class Judgement:
             "placed": {"volcano": expect["placed"], "plan": {pod: each.node for pod, each in it.placed.items()}},
             "pending": {"volcano": sorted(expect["pending"]), "plan": sorted(it.pending)},
             "rejected": {"volcano": sorted(expect["rejected"]), "plan": sorted(it.rejected)},
+            "victims": {"volcano": expect["victims"], "plan": it.victims},
             "jobs": it.jobs,
             "stages": {
                 pod: {"volcano": expect["pending_stage"].get(pod), "plan": each.stage.value, "why": reason(each)}
@@ -114,6 +115,7 @@ def judged(it: Scenario) -> Judgement:
     """The plan of a scenario against what Volcano did."""
     found = Judgement(it)
     _judge_sets(found)
+    _judge_victims(found)
     _judge_stages(found)
     _judge_cards(found)
     if it.expect["kind"] == "fault":
@@ -149,6 +151,17 @@ def _judge_sets(found: Judgement) -> None:
             pods = [named(each.pod) for each in it.plan.pods if each.unit.endswith(f"/{job}")]
             excuse = "" if expect["stable"] else "only the counts are fixed, and they vary with chance"
             found.differs(f"job {job} has {ours_made} pods, not {theirs_made}", _at_fault(it, pods), excuse=excuse)
+
+
+def _judge_victims(found: Judgement) -> None:
+    """Who is evicted: exactly those, from those nodes."""
+    it = found.scenario
+    if it.victims != it.expect["victims"]:
+        found.unexplained.append(f"evicted are {_evicted(it.victims)}, not {_evicted(it.expect['victims'])}")
+
+
+def _evicted(victims: dict[str, str]) -> str:
+    return ", ".join(f"{pod} of {node}" for pod, node in sorted(victims.items())) or "none"
 
 
 def _at_fault(it: Scenario, pods: Iterable[str]) -> list[str]:
@@ -241,8 +254,12 @@ class _Cards:
 
     def __init__(self, it: Scenario) -> None:
         self._it = it
+        victims = it.expect["victims"]
         # Volcano gives the cards of a pod away as soon as it is being deleted.
-        self._before: ClusterSnapshot = removed(it.plan.before, attrgetter("terminating"))
+        left = removed(it.plan.before, attrgetter("terminating"))
+        self._before: ClusterSnapshot = removed(
+            left, lambda record: record.full_name.removeprefix("default/") in victims
+        )
         self._memory: Counter[str] = Counter()
         self._cores: Counter[str] = Counter()
         self._slots: Counter[str] = Counter()

@@ -21,7 +21,7 @@ from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.inputs.manifests import Document
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
-from hami_plugins.model.pods import Pod
+from hami_plugins.model.pods import Pod, PodRecord
 from hami_plugins.plan import Plan, Planner, PodPlan, Stage, submission, what_if
 from hami_plugins.vendors.volcano_releases import TRIED
 
@@ -47,6 +47,7 @@ UNSAID: Final[Mapping[str, Any]] = {
     "pending": {},
     "pending_stage": {},
     "rejected": {},
+    "victims": {},
     "stable": True,
     "stable_counts": True,
     "stable_devices": False,
@@ -69,12 +70,13 @@ class Scenario:
 
     @cached_property
     def placed(self) -> dict[str, Placed]:
-        """The placements by pod, named as in ``expect.yaml``."""
-        return {
-            named(each.pod): each.decision
-            for each in self.plan.pods
-            if each.stage is Stage.PLACED and isinstance(each.decision, Placed)
-        }
+        """The placements by pod, named as in ``expect.yaml``; those after evictions, too."""
+        return {named(each.pod): each.place for each in self.plan.pods if each.place is not None}
+
+    @cached_property
+    def victims(self) -> dict[str, str]:
+        """The pods that are evicted, and their nodes."""
+        return {named(victim.pod): victim.node for each in self.plan.evictions for victim in each.victims}
 
     @cached_property
     def pending(self) -> dict[str, PodPlan]:
@@ -82,7 +84,7 @@ class Scenario:
         return {
             named(each.pod): each
             for each in self.plan.pods
-            if each.stage is not Stage.PLACED and not self._absent(each) and each.stage not in REFUSED
+            if each.place is None and not self._absent(each) and each.stage not in REFUSED
         }
 
     @cached_property
@@ -131,7 +133,7 @@ def is_inside(plan: PodPlan) -> bool:
     return plan.hold is not None and plan.hold.inside
 
 
-def named(pod: Pod) -> str:
+def named(pod: Pod | PodRecord) -> str:
     """A pod as ``expect.yaml`` names it."""
     return pod.name if pod.namespace == "default" else pod.full_name
 
@@ -165,11 +167,12 @@ def scenario(folder: Path) -> Scenario:
     submitted = workloads.read(documents, pod_groups=before.pod_groups)
     before = submission.with_objects(before, submitted)
     planner = Planner(registry, rules, release=TRIED)
-    earlier = planner.plan(before, submission.units(submitted, before))
+    preemption = about.get("preemption", False)  # the action enqueue is off then, as preemption needs it
+    earlier = planner.plan(before, submission.units(submitted, before), preemption=preemption)
     # Pods that ended while the submission was waiting.
     ended = [f"pod/{event['pod'] if '/' in event['pod'] else 'default/' + event['pod']}" for event in during(expect)]
     later = what_if.without(before, ended)
-    plan = planner.plan(later, submission.units(submitted, later)) if ended else earlier
+    plan = planner.plan(later, submission.units(submitted, later), preemption=preemption) if ended else earlier
     return Scenario(folder.name, expect, plan, earlier, refused)
 
 
