@@ -113,4 +113,6 @@ def _asked_for(record: PodRecord) -> tuple[object, ...]:
         record.terminating,
         record.requests,
         record.preemptable,
+        record.labels,
+        record.group,
     )

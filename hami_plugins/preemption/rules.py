@@ -262,9 +262,20 @@ class EvictionRules:
         return bool(queue and record.group) and self.queue_of(record) != queue
 
     def _asked(self) -> Iterator[tuple[str, int]]:
-        """What counts between queues: all that the preemptor asks for; a listing may lack what every real node has."""
-        unknown = queues.EVERYWHERE - self._gate.total.keys() if self._gate is not None else queues.EVERYWHERE
-        return ((name, amount) for name, amount in self.preemptor.requests.items() if amount and name not in unknown)
+        """What counts between queues: all that the preemptor asks for and that is divided among them.
+
+        A listing may lack what every real node has. Of what no queue deserves anything each would hold too much.
+        """
+        gate = self._gate
+        unknown = queues.EVERYWHERE - gate.total.keys() if gate is not None else queues.EVERYWHERE
+        divided: set[str] | None = None
+        if gate is not None and not gate.by_weight:
+            divided = {name for usage in gate.accounts.values() for name, amount in usage.deserved.items() if amount}
+        return (
+            (name, amount)
+            for name, amount in self.preemptor.requests.items()
+            if amount and name not in unknown and (divided is None or name in divided)
+        )
 
     def _share(self, usage: QueueUsage) -> Amounts:
         by_weight = self._gate is not None and self._gate.by_weight

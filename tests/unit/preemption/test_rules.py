@@ -454,6 +454,21 @@ class TestQueues:
         why = f"queue mine would hold 10000 {MEMORY} of the 9999 it deserves"
         assert why in spared(snapshot, in_queue())[0]
 
+    def test_what_no_queue_deserves_is_not_divided_among_them(self) -> None:
+        snapshot = self.snapshot(running("a", 0), running("b", 1))
+        info = in_queue()
+        requests = (*info.pod.constraints.requests, (COUNT, NANO))
+        asks = replace(info, pod=replace(info.pod, constraints=NodeConstraints(requests=requests)))
+        assert len(victims(snapshot, asks)) == 1
+        counted = {
+            name: replace(queue, deserved={**queue.deserved, COUNT: amount})
+            for (name, queue), amount in zip(snapshot.queues.items(), (0, NANO), strict=True)
+        }
+        assert (
+            f"queue mine would hold 1 {COUNT} of the 0 it deserves"
+            in spared(replace(snapshot, queues=counted), asks)[0]
+        )
+
     def test_a_gang_counts_as_a_whole(self) -> None:
         snapshot = self.snapshot(running("a", 0), running("b", 1), mine=19_999, theirs=0)
         assert isinstance(find(snapshot, in_queue(), in_queue(name="high-1")), NoVictims)
