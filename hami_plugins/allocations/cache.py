@@ -8,14 +8,21 @@ One process owns a cache, and one thread at a time uses it. Times are any clock 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
-from hami_plugins.allocations.answers import AllocationSource, Assumption, DeclineCode, Declined, PodAllocation
+from hami_plugins.allocations.answers import (
+    AllocationSource,
+    Assumption,
+    DeclineCode,
+    Declined,
+    Nomination,
+    PodAllocation,
+)
 from hami_plugins.allocations.nominations import NominatingState
 from hami_plugins.engine.annotate import annotations_with
-from hami_plugins.engine.apply import record_with
+from hami_plugins.engine.apply import record_with, without_pods
 from hami_plugins.engine.decide import Decider, DecisionRequest, DeviceAsker, PodDemand, allocated
 from hami_plugins.engine.holdings import flaws_of
 from hami_plugins.engine.intake import PodInfo
@@ -81,6 +88,33 @@ class AllocationCache(NominatingState):
         node is asked that in its name; it has to be a narrower demand for the same. ``job`` as in ``Assumption``.
         """
         return self._allocate(node, intake, now, preferred=preferred, job=job, answered=False, dry=False)
+
+    def nominate_without(  # noqa: PLR0913 - one question with all that belongs to it
+        self, node: NodeName, intake: PodInfo, leaving: Collection[PodUid], now: float, *, until: float, job: str = ""
+    ) -> Nomination | Declined:
+        """Keep what the pod would get on the node when these pods have left, and those that leave it anyway.
+
+        Pods that are being deleted leave anyway, and so do the victims of all nominations.
+        """
+        declined = self._out_of_question(node, intake)
+        if declined is not None:
+            return declined
+        entry = self.strict_entry(node, intake.pod.uid)
+        if entry is None:
+            return self._unknown(node, intake.pod.uid)
+        gone = {victim for each in self.nominations for victim in each.victims}.union(leaving)
+        victims = frozenset(record.uid for record in entry.pods if record.terminating or record.uid in gone)
+        after = without_pods(entry, lambda record: record.uid in victims)
+        demand = _devices_only(self.within_quota(intake))
+        answer = self.decider.answer(after, demand, intake.policy)
+        if not isinstance(answer, Fit):
+            return self._refused(after, intake, answer)
+        record = record_with(intake.pod, allocated(after, answer, demand.devices, self._registry))
+        found = Nomination(
+            node=node, record=record, devices=demand.devices, victims=victims, made=now, until=until, job=job
+        )
+        self.nominate(found)
+        return found
 
     def release(self, uid: PodUid) -> bool:
         """Give up a pod's reservation, and say whether there was one.
@@ -210,8 +244,7 @@ class AllocationCache(NominatingState):
             )
         entry = self.entry_without(node, uid)
         if entry is None:
-            text = f"node {node} is not known; it has no devices to allocate"
-            return Declined(uid=uid, node=node, code=DeclineCode.NODE, text=text, refusal=UNKNOWN_NODE)
+            return self._unknown(node, uid)
         if carried is not None:
             allocations = self._records.record(replace(intake.pod, annotations=carried))[0].allocations
             if self.decider.accepts(entry, demand, intake.policy, allocations):
@@ -221,6 +254,11 @@ class AllocationCache(NominatingState):
             return self._refused(entry, intake, answer)
         allocations = allocated(entry, answer, demand.devices, self._registry)
         return PodAllocation(uid=uid, node=node, containers=allocations, source=AllocationSource.PLACED)
+
+    @staticmethod
+    def _unknown(node: NodeName, uid: PodUid) -> Declined:
+        text = f"node {node} is not known; it has no devices to allocate"
+        return Declined(uid=uid, node=node, code=DeclineCode.NODE, text=text, refusal=UNKNOWN_NODE)
 
     def _refused(self, entry: NodeEntry, intake: PodInfo, refusal: Refusal) -> Declined:
         problems = "; ".join(problem.what for problem in entry.problems)

@@ -22,6 +22,7 @@ from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.nodes import NodeEntry, Problem
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.units import NodeName, PodUid
+from hami_plugins.wire.gang_keys import GROUP_KEY
 
 UNCLAIMED: Final = 60.0
 """Seconds after the last victim has left, or after the scheduler asked last, for which the room is kept."""
@@ -37,6 +38,7 @@ class NominatingState(CacheState):
         super().__init__(registry, keep=keep)
         self._nominations: dict[PodUid, Nomination] = {}
         self._claimable: dict[PodUid, float] = {}
+        self._groups: dict[PodUid, str] = {}
 
     # What is kept
 
@@ -56,6 +58,21 @@ class NominatingState(CacheState):
         if found is not None and not self._holds(uid, found.node) and self._nodes[found.node].holds(uid):
             self._take(found.node, uid)
         return found
+
+    def share(self, uids: Iterable[PodUid]) -> None:
+        """What is kept for these pods is there for all of their PodGroups."""
+        for uid in uids:
+            if (found := self._nominations.get(uid)) is not None:
+                self._nominations[uid] = replace(found, shared=True)
+
+    def shared_with(self, uid: PodUid) -> tuple[Nomination, ...]:
+        """What is kept for others of a pod's PodGroup and is there for the pod as well."""
+        group = self._groups.get(uid)
+        return tuple(
+            each
+            for other, each in self._nominations.items()
+            if other != uid and each.shared and each.record.full_group == group
+        )
 
     def nomination(self, uid: PodUid) -> Nomination | None:
         """What is kept for a pod."""
@@ -91,6 +108,8 @@ class NominatingState(CacheState):
 
     def confirm(self, intake: PodInfo) -> None:
         """A pod that waits asks for this now: room for something else is not kept for it."""
+        if group := intake.pod.annotations.get(GROUP_KEY):
+            self._groups[intake.pod.uid] = f"{intake.pod.namespace}/{group}"
         found = self._nominations.get(intake.pod.uid)
         if found is not None and (intake.pod.gated or intake.refusal or intake.demand.devices != found.devices):
             self.withdraw(intake.pod.uid)
@@ -102,12 +121,14 @@ class NominatingState(CacheState):
         problems = super().see_pod(pod, now, fault=fault, edited=edited)
         if pod.node is not None:
             self.withdraw(pod.uid)
+            self._groups.pop(pod.uid, None)
         return problems
 
     def forget_pod(self, uid: PodUid, now: float) -> None:
         """See ``CacheState``."""
         super().forget_pod(uid, now)
         self.withdraw(uid)
+        self._groups.pop(uid, None)
 
     def forget_node(self, name: NodeName) -> None:
         """See ``CacheState``."""
@@ -117,6 +138,20 @@ class NominatingState(CacheState):
         super().forget_node(name)
 
     # What it knows
+
+    def entry_without(self, name: NodeName, uid: PodUid) -> NodeEntry | None:
+        """The node as if the pod held nothing there, and as if no room was shared with it."""
+        entry = self.strict_entry(name, uid)
+        shared = {
+            other
+            for each in self.shared_with(uid)
+            if each.node == name and not self._holds(other := each.record.uid, name)
+        }
+        return entry if entry is None or not shared else without_pods(entry, lambda record: record.uid in shared)
+
+    def strict_entry(self, name: NodeName, uid: PodUid) -> NodeEntry | None:
+        """The node as if the pod held nothing there."""
+        return super().entry_without(name, uid)
 
     def held_entry(self, name: NodeName) -> NodeEntry | None:
         """The node with those who hold something there, and without room that is only kept."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from hami_plugins.allocations.answers import Nomination
+from hami_plugins.allocations.answers import Declined, Nomination
 from hami_plugins.allocator.watched_cache import WatchedAllocationCache
 from hami_plugins.engine.apply import record_of
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.pods import Pod
-from hami_plugins.model.units import PodUid
+from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.preemption.values import EvictionPlan
 
 
@@ -54,6 +54,14 @@ class NominatingCache(WatchedAllocationCache):
                 )
         return True
 
+    def nominate_without(
+        self, node: NodeName, intake: PodInfo, leaving: Collection[PodUid], *, lasting: float, job: str = ""
+    ) -> Nomination | Declined:
+        """See ``AllocationCache``; the room is kept for ``lasting`` seconds at most."""
+        with self._lock:
+            now = self._clock()
+            return self._cache.nominate_without(node, intake, leaving, now, until=now + lasting, job=job)
+
     def _waits(self, place: tuple[Pod, Placed]) -> bool:
         pod, _ = place
         seen = self._pods.get((pod.namespace, pod.name))
@@ -63,6 +71,18 @@ class NominatingCache(WatchedAllocationCache):
         """What is kept for a pod."""
         with self._lock:
             return self._cache.nomination(uid)
+
+    def gang_nominations(self, uid: PodUid) -> tuple[Nomination, ...]:
+        """What is kept for a pod, and what it shares with others of its PodGroup, its own first."""
+        with self._lock:
+            own = self._cache.nomination(uid)
+            shared = self._cache.shared_with(uid)
+            return shared if own is None else (own, *shared)
+
+    def share(self, uids: Iterable[PodUid]) -> None:
+        """See ``NominatingState``."""
+        with self._lock:
+            self._cache.share(uids)
 
     def nominations(self) -> tuple[Nomination, ...]:
         """All that is kept."""
