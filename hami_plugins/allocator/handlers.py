@@ -30,7 +30,7 @@ LARGEST_READ: Final = 2 * 1024 * 1024
 """Bytes of what is read of a call: a pod, and the names of 15,000 nodes."""
 
 LARGEST_WHOLE: Final = 16 * 1024 * 1024
-"""Bytes of a call of kube-scheduler's that carries whole nodes, of 5 to 15 kB each."""
+"""Bytes of a call that carries whole nodes, of 5 to 15 kB each, or all pods of a node that may be evicted."""
 
 WHOLE_VALUES: Final = 1_500_000
 """Values in such a call: a node has some hundreds."""
@@ -84,7 +84,21 @@ VOLCANO: Final = (
     HandledPath(
         f"{EXTENDER_PATH}/onSessionOpen", "onSessionOpen", lambda _o, _body: b"{}", 0, LONGEST_RANKING, Nothing
     ),
-    HandledPath(f"{EXTENDER_PATH}/onSessionClose", "onSessionClose", lambda _o, _body: b"{}"),
+    HandledPath(
+        f"{EXTENDER_PATH}/preemptable",
+        "preemptable",
+        lambda o, body: o.extender.preemptable(body),
+        LARGEST_WHOLE,
+        values=WHOLE_VALUES,
+    ),
+    HandledPath(
+        f"{EXTENDER_PATH}/reclaimable",
+        "reclaimable",
+        lambda o, body: o.extender.reclaimable(body),
+        LARGEST_WHOLE,
+        values=WHOLE_VALUES,
+    ),
+    HandledPath(f"{EXTENDER_PATH}/onSessionClose", "onSessionClose", lambda o, body: o.extender.closed(body)),
 )
 
 KUBE_SCHEDULER: Final = (

@@ -16,6 +16,7 @@ from hami_plugins.allocations import arrivals, marks
 from hami_plugins.allocations.answers import AuditFinding
 from hami_plugins.allocations.lock_demand import lock_keys
 from hami_plugins.allocations.manifests.webhooks import BINDING_PATH, JOB_PATH, POD_PATH
+from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.allocations.product import Product
 from hami_plugins.allocator import audit as auditing
 from hami_plugins.allocator.bindings import Bindings
@@ -33,6 +34,7 @@ from hami_plugins.allocator.refusal_events import RefusalEvents
 from hami_plugins.allocator.requeuer import Requeuer
 from hami_plugins.allocator.session import Filling, LeaderSession
 from hami_plugins.allocator.settings import AllocatorSettings
+from hami_plugins.allocator.volcano_evictions import VolcanoEvictions
 from hami_plugins.allocator.volcano_extender import Extender
 from hami_plugins.allocator.waiting_pods import WaitingPods
 from hami_plugins.config.values import PageListener
@@ -216,6 +218,7 @@ class AllocatorServer(Replica):
             locking=locking,
             waiting=self._waiting,
             marks=partial(LateMarks, self._hasty),
+            evictions=self._evictions if self._evicts else None,
             labels=PodLabels(self._hasty, self._product.marker[0]) if self._product.takes_over else None,
             filling=self._filling,
             on_node=None if self._page is None else self._page.node_changed,
@@ -255,10 +258,23 @@ class AllocatorServer(Replica):
         )
 
     def _extender(self, term: LeaderSession) -> Extender:
-        settings = self._settings
         return Extender(
-            term.books, read=self._rationed, marks=term.marks, weight=settings.weight, metrics=self._metrics
+            term.books,
+            read=self._rationed,
+            marks=term.marks,
+            weight=self._settings.weight,
+            metrics=self._metrics,
+            preemption=None if term.evictions is None else term.evictions.preemption,
         )
+
+    @property
+    def _evicts(self) -> bool:
+        """Whether Volcano's pods have others evicted: where Volcano itself decides about devices, it also chooses."""
+        settings = self._settings
+        return settings.preemption.mode.evicts and settings.volcano.mode is AllocatorMode.EXTENDER
+
+    def _evictions(self, books: LockedAllocationCache) -> VolcanoEvictions:
+        return VolcanoEvictions(self._api, books, self._settings.preemption)
 
     def _scheduler(self, term: LeaderSession, locks: PodLocks | None) -> SchedulerExtender:
         return SchedulerExtender(

@@ -23,6 +23,7 @@ from hami_plugins.allocator.node_locking import NodeLocking
 from hami_plugins.allocator.pod_labels import PodLabels
 from hami_plugins.allocator.reader import ReadPod
 from hami_plugins.allocator.settings import REQUEST_SECONDS, AllocatorSettings
+from hami_plugins.allocator.volcano_evictions import VolcanoEvictions
 from hami_plugins.allocator.waiting_pods import WaitingPods
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
@@ -63,7 +64,7 @@ class LeaderSession:
     pods of which nothing was heard after their Bindings. ``locking`` follows nodes and pods as well.
 
     ``waiting`` makes what is done for pods that wait, ``labels`` follows pods that are bound, ``marks``
-    makes what follows those that lack the mark.
+    makes what follows those that lack the mark, ``evictions`` what has pods of Volcano's evicted.
 
     ResourceQuotas are followed where HAMi's devices are allocated: HAMi holds pods to them.
     """
@@ -80,6 +81,7 @@ class LeaderSession:
         waiting: Callable[[LockedAllocationCache], WaitingPods] | None = None,
         marks: Callable[[LockedAllocationCache], LateMarks] | None = None,
         labels: PodLabels | None = None,
+        evictions: Callable[[LockedAllocationCache], VolcanoEvictions] | None = None,
         filling: Filling = nullcontext,
         on_node: Callable[[ObjectChange], object] | None = None,
         on_filled: Callable[[], object] = lambda: None,
@@ -98,6 +100,7 @@ class LeaderSession:
         self._labels = labels
         self.marks = None if marks is None else marks(self.books)
         self.waiting = None if waiting is None else waiting(self.books)
+        self.evictions = None if evictions is None else evictions(self.books)
         self._stop = threading.Event()
         nodes, pods = Selection(paths.NODES, "Node"), Selection(paths.PODS, "Pod")
         usual = ReflectorOptions(backoff=Backoff(most=LONGEST_PAUSE), unhealthy_after=UNHEALTHY_SECONDS, clock=clock)
@@ -106,8 +109,7 @@ class LeaderSession:
         # A cluster may do without PodGroups, so that nobody waits for them, and they are asked for seldom.
         rare = ReflectorOptions(backoff=Backoff(most=LONGEST_ABSENCE), unhealthy_after=UNHEALTHY_SECONDS, clock=clock)
         groups = Selection(POD_GROUPS, "PodGroup")
-        changed = self.books.group_changed
-        self._groups = Reflector(api, groups, on_change=changed, name="allocator-groups", **rare)
+        self._groups = Reflector(api, groups, on_change=self._group_changed, name="allocator-groups", **rare)
         quotas = Selection(paths.RESOURCE_QUOTAS, "ResourceQuota")
         self._quotas = (
             Reflector(api, quotas, on_change=self._quota_changed, name="allocator-quotas", **usual)
@@ -156,6 +158,8 @@ class LeaderSession:
             self._on_node(change)
         if self._locking is not None:
             self._locking.node_changed(change)
+        if self.evictions is not None:
+            self.evictions.node_changed(change)
         self._look()
 
     def _pod_changed(self, change: ObjectChange) -> None:
@@ -167,6 +171,11 @@ class LeaderSession:
         if self.marks is not None:
             self.marks.pod_changed(change)
         self._look()
+
+    def _group_changed(self, change: ObjectChange) -> None:
+        self.books.group_changed(change)
+        if self.evictions is not None:
+            self.evictions.group_changed(change)
 
     def _quota_changed(self, change: ObjectChange) -> None:
         self.books.quota_changed(change)
@@ -184,7 +193,7 @@ class LeaderSession:
     def stop(self, timeout: float = 10.0) -> None:
         """Ends; the threads may live on for a moment after ``timeout`` seconds. May be called twice."""
         self._stop.set()
-        for worker in (self._locking, self.waiting, self._labels, self.marks):
+        for worker in (self._locking, self.waiting, self._labels, self.marks, self.evictions):
             if worker is not None:
                 worker.stop(timeout)
         if self._thread.is_alive():
@@ -203,7 +212,7 @@ class LeaderSession:
         with self._filling():
             if not self._filled():
                 return
-        for worker in (self._locking, self.waiting, self._labels, self.marks):
+        for worker in (self._locking, self.waiting, self._labels, self.marks, self.evictions):
             if worker is not None:
                 worker.start()
         self._spared("changes_not_reported", lambda: self._tell(began))

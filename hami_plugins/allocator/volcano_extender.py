@@ -10,22 +10,23 @@ what it asks for there, whatever the call says about it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
-from hami_plugins.allocations.answers import Declined
+from hami_plugins.allocations.answers import Declined, Nomination, PodAllocation
 from hami_plugins.allocations.questions import intake_of
 from hami_plugins.allocator.late_marks import LateMarks
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.memory import LogOnce, LruCache
 from hami_plugins.allocator.metrics import AllocatorMetrics
 from hami_plugins.allocator.reader import ReadPod
+from hami_plugins.allocator.volcano_preemption import VolcanoPreemption
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.errors import KubeError, WireError
 from hami_plugins.model.units import NodeName
 from hami_plugins.wire import lenient, pods, volcano_extender
-from hami_plugins.wire.volcano_extender import Task
+from hami_plugins.wire.volcano_extender import Task, TaskStatus
 
 REMEMBERED: Final = 4 * 1024 * 1024
 """Bytes of tasks that are remembered as read: each comes once for every node, and once more when these are ranked.
@@ -36,16 +37,28 @@ What is read takes up to fourteen times the room of its text, and some kilobytes
 LARGEST_REMEMBERED: Final = 32 * 1024
 """Bytes of a task. A larger one is read each time, so that it drives no others out."""
 
+_RUNS_ON: Final = frozenset({TaskStatus.BOUND, TaskStatus.RUNNING})
+"""A pod that a session puts back into these had been given up by it."""
+
 _log = structlog.get_logger(__name__)
+
+
+class AskedPod(NamedTuple):
+    """A pod as the scheduler has it: what it asks for, what is in its way, and Volcano's name of its PodGroup."""
+
+    intake: PodInfo
+    blocking_reason: str
+    job: str
 
 
 class Extender:
     """``weight`` is what the score of a card counts beside those of other plugins; 0 leaves the nodes to them.
 
     ``read`` is asked for a pod that the watch has not shown yet. With ``marks``, pods without the mark wait for it.
+    ``preemption`` has pods evicted for others; without it nobody is.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it is made of
         self,
         books: LockedAllocationCache,
         *,
@@ -53,8 +66,10 @@ class Extender:
         weight: float,
         metrics: AllocatorMetrics,
         marks: LateMarks | None = None,
+        preemption: VolcanoPreemption | None = None,
     ) -> None:
         self._books = books
+        self._preemption = preemption
         self._read = read
         self._marks = marks
         self._weight = weight
@@ -66,13 +81,23 @@ class Extender:
         """Whether a node can hold a pod."""
         try:
             call = volcano_extender.predicate(body)
-            intake, blocking_reason = self._remembered(call.task)
+            asked = self._remembered(call.task)
         except WireError as error:
             self._metrics.answered("predicate", "unreadable")
             return volcano_extender.predicate_reply(str(error), code=volcano_extender.ERROR)
-        reason = blocking_reason or self._unmarked(intake) or self._books.answer(call.node, intake)
+        reason, code = self._answer(call.node, asked)
         self._metrics.answered("predicate", "refused" if reason else "fits")
-        return volcano_extender.predicate_reply(reason)
+        return volcano_extender.predicate_reply(reason, code=code)
+
+    def _answer(self, node: NodeName, asked: AskedPod) -> tuple[str, int]:
+        """Why the node cannot hold the pod, and whether it can be made to."""
+        preemption, intake = self._preemption, asked.intake
+        reason = asked.blocking_reason or self._unmarked(intake)
+        if preemption is None or reason:
+            return reason or self._books.answer(node, intake), volcano_extender.UNSCHEDULABLE
+        preemption.looked_for(intake, asked.job)
+        reason = self._books.answer(node, intake)
+        return reason, preemption.code(node, intake, asked.job) if reason else volcano_extender.SUCCESS
 
     def _unmarked(self, intake: PodInfo) -> str:
         return "" if self._marks is None else self._marks.blocking_reason(intake)
@@ -81,13 +106,17 @@ class Extender:
         """How well a pod would fit on each of some nodes."""
         try:
             call = volcano_extender.prioritize(body)
-            intake, _ = self._remembered(call.task)
+            asked = self._remembered(call.task)
         except WireError as error:
             self._metrics.answered("prioritize", "unreadable")
             return volcano_extender.event_reply(str(error))
-        scores = self._books.scores(call.nodes, intake) if self._weight else {}
+        found = self._books.scores(call.nodes, asked.intake) if self._weight else {}
+        scores = {node: score * self._weight for node, score in found.items()}
+        if self._preemption is not None:
+            for node, more in self._preemption.scores(call.nodes, asked.intake, asked.job).items():
+                scores[node] = scores.get(node, 0.0) + more
         self._metrics.answered("prioritize", "ranked")
-        return volcano_extender.prioritize_reply({node: score * self._weight for node, score in scores.items()})
+        return volcano_extender.prioritize_reply(scores)
 
     def allocate(self, body: bytes) -> bytes:
         """A session wants the pod on a node: its cards are held from now on."""
@@ -96,6 +125,33 @@ class Extender:
     def deallocate(self, body: bytes) -> bytes:
         """A session gave the pod up."""
         return self._event("deallocate", body, self._release)
+
+    def preemptable(self, body: bytes) -> bytes:
+        """Whom a session may evict on a node for a pod of the same queue."""
+        return self._victims("preemptable", body)
+
+    def reclaimable(self, body: bytes) -> bytes:
+        """Whom a session may evict on a node for a pod of another queue."""
+        return self._victims("reclaimable", body)
+
+    def closed(self, _body: bytes) -> bytes:
+        """A session is over."""
+        if self._preemption is not None:
+            self._preemption.close()
+            self._metrics.answered("onSessionClose", "closed")
+        return b"{}"
+
+    def _victims(self, verb: str, body: bytes) -> bytes:
+        try:
+            call = volcano_extender.evictions(body)
+        except WireError as error:
+            self._metrics.answered(verb, "unreadable")
+            if self._heard.first(verb, "", str(error)):
+                _log.warning("eviction_call_unreadable", verb=verb, reason=str(error))
+            return volcano_extender.evictions_reply()
+        victims = () if self._preemption is None else self._preemption.victims(call)
+        self._metrics.answered(verb, "victims" if victims else "nobody")
+        return volcano_extender.evictions_reply(victims)
 
     def _event(self, verb: str, body: bytes, act: Callable[[Task], tuple[str, str]]) -> bytes:
         try:
@@ -106,6 +162,9 @@ class Extender:
         return volcano_extender.event_reply(error)
 
     def _reserve(self, task: Task) -> tuple[str, str]:
+        if self._preemption is not None and task.status in _RUNS_ON:
+            self._preemption.spared(task)
+            return "nothing", ""
         try:
             intake, blocking_reason = self._waiting(task)
         except KubeError as error:
@@ -114,9 +173,13 @@ class Extender:
             return "refused", blocking_reason
         if intake is None:
             return "nothing", ""
-        found = self._books.reserve(NodeName(task.node), intake, job=task.job)
+        found: Nomination | PodAllocation | Declined | None = None
+        if self._preemption is not None and task.status == TaskStatus.PIPELINED:
+            found = self._preemption.pipelined(task, intake)
+        kept = isinstance(found, Nomination)
+        found = found or self._books.reserve(NodeName(task.node), intake, job=task.job)
         if not isinstance(found, Declined):
-            return "reserved", ""
+            return "kept" if kept else "reserved", ""
         self._metrics.refused(found.code)
         reason = self._books.words(found, intake)
         if self._heard.first(task.uid, task.node, reason):
@@ -142,12 +205,17 @@ class Extender:
         return None if pods.node_of(raw) else self._books.intake(raw)
 
     def _release(self, task: Task) -> tuple[str, str]:
-        return ("released" if self._books.release(task.uid) else "nothing"), ""
+        taken = False
+        if self._preemption is not None and task.status == TaskStatus.RELEASING:
+            self._preemption.given_up(task)
+        elif self._preemption is not None:
+            taken = self._preemption.taken_back(task)
+        return ("released" if self._books.release(task.uid) or taken else "nothing"), ""
 
-    def _of_text(self, text: bytes) -> tuple[PodInfo, str]:
+    def _of_text(self, text: bytes) -> AskedPod:
         return self._of_task(volcano_extender.task(text))
 
-    def _of_task(self, task: Task) -> tuple[PodInfo, str]:
+    def _of_task(self, task: Task) -> AskedPod:
         """What the pod asks for, as the scheduler has it: its watch may be ahead of ours. And what is in its way."""
         intake = intake_of(task.pod, self._books.intake)
-        return intake, self._books.blocking_reason(intake)
+        return AskedPod(intake, self._books.blocking_reason(intake), task.job)

@@ -58,6 +58,17 @@ ALLOCATOR_RULES: Final = (
 )
 """All that the server of Volcano's vGPUs and of Neuron devices may do, and no more."""
 
+_WATCH: Final = ["get", "list", "watch"]
+EVICTION_RULES: Final = (
+    *ALLOCATOR_RULES,
+    {"apiGroups": ["scheduling.volcano.sh"], "resources": ["queues"], "verbs": _WATCH},
+    {"apiGroups": ["scheduling.k8s.io"], "resources": ["priorityclasses"], "verbs": _WATCH},
+    {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": _WATCH},
+    {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
+    {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]},
+)
+"""The same where pods are evicted for others."""
+
 
 class Front:
     """Forwards connections on a port of its own to the first replica that said lately that it is ready."""
@@ -219,7 +230,8 @@ class Allocator:
     """The server in one mode, its webhooks installed and Volcano's scheduler told. At the end all is as before.
 
     ``flags`` are the scheduler's, beside those of the harness; ``actions`` take the place of those that ``conf``
-    prints. Without ``bootstrap`` somebody else makes the certificate (``certify``).
+    prints, and so does ``queues`` that of the plugin that divides the cluster. ``preemption`` is the setting of that
+    name. Without ``bootstrap`` somebody else makes the certificate (``certify``).
     """
 
     def __init__(
@@ -231,6 +243,8 @@ class Allocator:
         flags: Sequence[str] = (),
         actions: str = "",
         bootstrap: bool = True,
+        preemption: Mapping[str, object] | None = None,
+        queues: str = "proportion",
     ) -> None:
         self.volcano = volcano
         self.plane = volcano.plane
@@ -239,6 +253,8 @@ class Allocator:
         self._folder.mkdir(exist_ok=True)
         self._flags = tuple(flags)
         self._actions = actions
+        self._preemption = preemption
+        self._queues = queues
         self._bootstrap = bootstrap
         self._material: Material | None = None
         self.replicas = [self._replica(at) for at in range(replicas)]
@@ -323,7 +339,10 @@ class Allocator:
             "reservation": 61,
             "lease": {"duration": 4, "deadline": 3, "retry": 0.5},
         }
-        return Replica(self.plane, f"{self._folder.name}-{at}", settings)
+        if self._preemption is None:
+            return Replica(self.plane, f"{self._folder.name}-{at}", settings)
+        settings["preemption"] = dict(self._preemption)
+        return Replica(self.plane, f"{self._folder.name}-{at}", settings, rules=EVICTION_RULES)
 
     def _configuration(self) -> Object:
         trusted = () if self._bootstrap else ("--ca-file", str(self._certificates(0) / "ca.crt"))
@@ -332,10 +351,13 @@ class Allocator:
 
     def _conf(self) -> str:
         """The recommended one, with the extender where this cluster has it."""
-        printed = yaml.safe_load(command("conf", "--mode", self.mode, "-o", "yaml"))
+        config = str(self.replicas[0].config)
+        printed = yaml.safe_load(command("conf", "--config", config, "--mode", self.mode, "-o", "yaml"))
         printed["actions"] = self._actions or printed["actions"]
         for tier in printed["tiers"]:
             for plugin in tier["plugins"]:
+                if plugin["name"] == "proportion":
+                    plugin["name"] = self._queues
                 if plugin["name"] == "extender":
                     plugin["arguments"]["extender.urlPrefix"] = f"http://127.0.0.1:{self._calls}/extender"
         return yaml.safe_dump(printed, sort_keys=False)

@@ -1,0 +1,104 @@
+"""Which pods make room for a waiting pod of Volcano's, or for all of its gang that has to start together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from hami_plugins.allocator.cluster_objects import ClusterObjects
+from hami_plugins.allocator.locked_cache import LockedAllocationCache
+from hami_plugins.allocator.volcano_objects import VolcanoObjects
+from hami_plugins.engine.intake import PodInfo
+from hami_plugins.model.cluster import ClusterSnapshot, PodGroup
+from hami_plugins.model.units import NodeName
+from hami_plugins.preemption.search import VictimSearch
+from hami_plugins.preemption.values import EvictionPlan, NoVictims
+from hami_plugins.queueing import gangs
+from hami_plugins.queueing.gangs import Need
+from hami_plugins.wire.gang_keys import GROUP_KEY, TASK_KEY
+
+
+class GangPlan(NamedTuple):
+    """Evictions for so many pods of a gang as are ``missing``, so that it can start."""
+
+    plan: EvictionPlan
+    missing: int
+
+
+class VolcanoPlanner:
+    """Safe to call from any thread; there is one search at a time.
+
+    ``objects`` and ``volcano`` hold what counts besides nodes and pods, ``unknown`` says what of it is not listed yet.
+    Sums of plain resources are Volcano's matter.
+    """
+
+    def __init__(
+        self,
+        books: LockedAllocationCache,
+        objects: ClusterObjects,
+        volcano: VolcanoObjects,
+        *,
+        unknown: Callable[[], str] = lambda: "",
+    ) -> None:
+        self._books = books
+        self._unknown = unknown
+        self._objects = objects
+        self._volcano = volcano
+        self._search = VictimSearch(books.product.registry, books.product.rules, devices_only=True)
+        self._one_at_a_time = threading.Lock()
+
+    def plan(self, intake: PodInfo, job: str, *, but: Collection[NodeName] = ()) -> GangPlan | NoVictims:
+        """The cheapest evictions for the pod and for those of its ``job`` without which it does not start.
+
+        ``job`` is ``namespace/name`` of its PodGroup. The places are not on the nodes ``but``.
+        """
+        if missing_objects := self._unknown():
+            return NoVictims(why=f"not listed yet: {missing_objects}")
+        group = self._volcano.group(job)
+        waiting = self._waiting(intake, job) if group is not None else [intake]
+        seen, asked = self._books.search_view(waiting)
+        pending = tuple(each.pod for each in self._books.unplaced())
+        snapshot = self._volcano.added_to(self._objects.added_to(replace(seen, pending=pending)))
+        infos: Sequence[PodInfo] = asked[:1]
+        missing = 1
+        if group is not None:
+            infos, missing = _chosen(asked, group, snapshot)
+        if len(infos) < missing:
+            return NoVictims(why=f"{missing} pods of its gang have to start together, and {len(infos)} wait")
+        within = [entry.name for entry in snapshot.nodes if entry.name not in but] if but else None
+        with self._one_at_a_time:
+            found = self._search.find(snapshot, tuple(map(_without_sums, infos)), within=within)
+        return GangPlan(found, missing) if isinstance(found, EvictionPlan) else found
+
+    def _waiting(self, intake: PodInfo, job: str) -> list[PodInfo]:
+        """The pods of a job that wait and have no room kept for them, the one that is asked for first."""
+        others = (
+            each
+            for each in self._books.unplaced()
+            if each.pod.uid != intake.pod.uid
+            and not each.pod.gated
+            and f"{each.pod.namespace}/{each.pod.annotations.get(GROUP_KEY, '')}" == job
+            and self._books.nomination(each.pod.uid) is None
+            and not self._books.blocking_reason(each)
+        )
+        return [intake, *sorted(others, key=lambda each: (-each.pod.priority, each.pod.made_at or 0, each.pod.name))]
+
+
+def _chosen(waiting: Sequence[PodInfo], group: PodGroup, snapshot: ClusterSnapshot) -> tuple[Sequence[PodInfo], int]:
+    """Those of a gang's waiting pods that make it start, and how many that takes."""
+    need = Need(group.min_member, tuple(sorted(group.min_by_task.items())))
+    have = gangs.running(snapshot, group.namespace, group.name)
+    missing = gangs.missing(need, have)
+    whole = sum(each.needed - each.have for each in missing if not each.task)
+    by_task = sum(each.needed - each.have for each in missing if each.task)
+    count = max(whole, by_task, 1)
+    tasks = [each.pod.annotations.get(TASK_KEY, "") for each in waiting]
+    return [waiting[at] for at in gangs.in_turn(tasks, need, have)[:count]], count
+
+
+def _without_sums(info: PodInfo) -> PodInfo:
+    """The pod without plain resources, of which the cache knows only what pods with devices ask for."""
+    constraints = replace(info.demand.constraints, requests=())
+    return replace(info, demand=replace(info.demand, constraints=constraints))

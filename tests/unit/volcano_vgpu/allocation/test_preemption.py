@@ -1,0 +1,341 @@
+"""What Volcano's actions ``preempt`` and ``reclaim`` are answered, call by call."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from hami_plugins.allocations.mode import PreemptionMode
+from hami_plugins.kube.reflector import ObjectChange
+from hami_plugins.wire.fields import Json
+from tests.unit.volcano_vgpu.allocation.cluster import a_node
+from tests.unit.volcano_vgpu.allocation.sessions import Sessions, high, low
+
+FITS, MAY_BE_MADE_TO, NEVER = 0, 2, 3
+
+
+def shown(cluster: Sessions, *pods: Json) -> tuple[Json, ...]:
+    for pod in pods:
+        cluster.shows(pod)
+    return pods
+
+
+def test_a_node_where_a_plan_puts_the_pod_may_be_made_to_fit_and_no_other() -> None:
+    cluster = Sessions(a_node("n1"), a_node("n2"))
+    waiting, *_ = shown(cluster, high(), low("cheap", "n1-0"), low("dear", "n2-0", priority=500))
+    assert cluster.asks(waiting, "n1", "n2") == {"n1": MAY_BE_MADE_TO, "n2": NEVER}
+    assert cluster.ranks(waiting, "n1", "n2") == ["n1", "n2"]
+
+
+def test_where_no_pod_may_leave_no_node_may_be_made_to_fit() -> None:
+    cluster = Sessions(a_node("n1"))
+    waiting, running = shown(cluster, high(), low(priority=1000))
+    assert cluster.asks(waiting, "n1") == {"n1": NEVER}
+    assert cluster.may_evict(waiting, running) == []
+
+
+def test_a_job_for_which_nobody_can_leave_is_looked_at_again_after_a_second() -> None:
+    cluster = Sessions(a_node("n1"))
+    waiting, running = shown(cluster, high(), low(priority=1000))
+    assert cluster.asks(waiting, "n1") == {"n1": NEVER}
+    cluster.shows(running, "deleted")
+    shown(cluster, low("other"))
+    assert cluster.asks(waiting, "n1") == {"n1": NEVER}
+    cluster.time += 1.0
+    assert cluster.asks(waiting, "n1") == {"n1": MAY_BE_MADE_TO}
+
+
+def test_a_node_with_room_fits() -> None:
+    cluster = Sessions(a_node("n1"), a_node("n2"))
+    waiting, _ = shown(cluster, high(), low())
+    assert cluster.asks(waiting, "n2") == {"n2": FITS}
+
+
+def test_only_planned_pods_may_be_given_up() -> None:
+    cluster = Sessions(a_node("n1", cards=2), a_node("n2"))
+    waiting, small, large, far = shown(
+        cluster, high(), low("a", "n1-0"), low("b", "n1-1", 35_000), low("c", "n2-0", priority=500)
+    )
+    cluster.asks(waiting, "n1", "n2")
+    assert cluster.may_evict(waiting, small, large) in (["a"], ["b"])
+    assert cluster.may_evict(waiting, far) == []
+
+
+@pytest.mark.parametrize("verb", ["preemptable", "reclaimable"])
+def test_a_call_that_cannot_be_read_lets_nobody_go(verb: str) -> None:
+    cluster = Sessions()
+    for body in (b"", b"{}", b'{"evictor": 3}', b"[" * 5000):
+        assert json.loads(getattr(cluster.extender, verb)(body)) == {"status": 1, "victims": []}
+    assert cluster.counted(verb, "unreadable") == 4
+
+
+def tried(cluster: Sessions, waiting: Json, *victims: Json, node: str = "n1") -> str:
+    """A session gives up pods and puts another in their place; the answer to that."""
+    cluster.asks(waiting, node)
+    cluster.may_evict(waiting, *victims)
+    cluster.gives_up(*victims)
+    return cluster.pipelines(waiting, node)
+
+
+def test_a_pod_is_put_in_the_place_of_those_that_were_given_up_and_its_room_is_kept_from_others() -> None:
+    cluster = Sessions(a_node("n1"))
+    waiting, running = shown(cluster, high(), low())
+    other = high("other", 10_000)
+    assert cluster.asks(other, "n1") == {"n1": FITS}
+    assert tried(cluster, waiting, running) == ""
+    assert cluster.asks(other, "n1") != {"n1": FITS}
+    cluster.closes()
+    assert cluster.evictor.asked == [(["high"], [])]
+    cluster.deletes(running)
+    cluster.shows(running, "deleted")
+    assert cluster.asks(other, "n1") == {"n1": FITS}
+    assert cluster.asks(high("mid", 30_000), "n1") != {"n1": FITS}
+    assert cluster.asks(waiting, "n1") == {"n1": FITS}
+
+
+def test_what_is_taken_back_is_free_again() -> None:
+    cluster = Sessions(a_node("n1"))
+    waiting, running = shown(cluster, high(), low())
+    assert tried(cluster, waiting, running) == ""
+    cluster.takes_back(waiting, "n1")
+    cluster.spares(running)
+    assert cluster.asks(high("other", 10_000), "n1") == {"n1": FITS}
+    cluster.closes()
+    assert cluster.evictor.asked == []
+
+
+def test_without_those_that_leave_the_pod_is_refused_with_numbers() -> None:
+    cluster = Sessions(a_node("n1"), mode=PreemptionMode.SCHEDULER)
+    waiting, running = shown(cluster, high(), low())
+    cluster.asks(waiting, "n1")
+    cluster.may_evict(waiting, running)
+    assert "largest free 10,960 MiB" in cluster.pipelines(waiting, "n1")
+    cluster.closes()
+    assert cluster.books.nominations() == ()
+
+
+def test_where_sums_suffice_the_server_evicts_for_a_pod_that_it_may_evict_for() -> None:
+    cluster = Sessions(a_node("n1", cards=2))
+    waiting, first, second = shown(cluster, high(), low("a", "n1-0"), low("b", "n1-1"))
+    cluster.asks(waiting, "n1")
+    (chosen,) = cluster.may_evict(waiting, first, second)
+    assert cluster.pipelines(waiting, "n1") == ""
+    cluster.closes()
+    assert cluster.evictor.asked == [(["high"], [chosen])]
+
+
+@pytest.mark.parametrize(
+    "settings", [{"mode": PreemptionMode.SCHEDULER}, {"classes": ("another",)}], ids=["mode", "class"]
+)
+def test_where_sums_suffice_nobody_is_evicted_for_another_pod(settings: dict[str, Any]) -> None:
+    cluster = Sessions(a_node("n1", cards=2), **settings)
+    waiting, first, second = shown(cluster, high(), low("a", "n1-0"), low("b", "n1-1"))
+    cluster.asks(waiting, "n1")
+    cluster.may_evict(waiting, first, second)
+    assert cluster.pipelines(waiting, "n1")
+    cluster.closes()
+    assert cluster.evictor.asked == []
+    assert cluster.books.nominations() == ()
+
+
+def test_a_pod_with_room_kept_for_it_has_no_other_pod_evicted() -> None:
+    cluster = Sessions(a_node("n1"), a_node("n2"))
+    waiting, running, other = shown(cluster, high(), low(), low("other", "n2-0", priority=500))
+    assert tried(cluster, waiting, running) == ""
+    cluster.closes()
+    for _ in range(3):
+        assert cluster.asks(waiting, "n1", "n2") == {"n1": MAY_BE_MADE_TO, "n2": NEVER}
+        assert cluster.ranks(waiting, "n1", "n2")[0] == "n1"
+        assert cluster.may_evict(waiting, running) == []
+        assert cluster.may_evict(waiting, other, verb="reclaimable") == []
+        assert cluster.pipelines(waiting, "n1") == ""
+        assert cluster.pipelines(waiting, "n2")
+        cluster.closes()
+    assert len(cluster.evictor.asked) == 1
+
+
+def gang(cluster: Sessions, *, members: int = 4, memory: int = 20_000) -> list[Json]:
+    cluster.group("train", members)
+    return list(shown(cluster, *(high(f"m{at}", memory, group="train") for at in range(members))))
+
+
+def four_nodes() -> tuple[Sessions, list[Json], dict[str, Json]]:
+    """Four cards with a pod each, and a gang of four, two of which fit on a card."""
+    nodes = [f"n{at}" for at in range(4)]
+    cluster = Sessions(*map(a_node, nodes))
+    running = {node: low(f"low-{node}", f"{node}-0") for node in nodes}
+    shown(cluster, *running.values())
+    return cluster, gang(cluster), running
+
+
+def places(cluster: Sessions, pod: Json, *nodes: str) -> list[str]:
+    return [node for node, code in cluster.asks(pod, *nodes).items() if code == MAY_BE_MADE_TO]
+
+
+def test_a_gang_is_planned_for_as_a_whole() -> None:
+    cluster, members, running = four_nodes()
+    planned = places(cluster, members[0], *running)
+    assert len(planned) == 2
+    for at, node in enumerate((planned[0], planned[0], planned[1], planned[1])):
+        assert places(cluster, members[at], *running) == planned
+        assert cluster.ranks(members[at], *planned)[0] == node
+        victims = [running[node]] if at % 2 == 0 else []
+        assert cluster.may_evict(members[at], *victims) == [f"low-{node}" for _ in victims]
+        cluster.gives_up(*victims)
+        assert cluster.pipelines(members[at], node) == ""
+    cluster.closes()
+    assert cluster.evictor.asked == [(["m0", "m1", "m2", "m3"], [])]
+
+
+def test_of_a_gang_no_member_is_placed_alone() -> None:
+    """As the second phase of the action preempt does, which asks about nobody."""
+    cluster, members, running = four_nodes()
+    planned = places(cluster, members[0], *running)
+    for member in members:
+        assert cluster.may_evict(member) == []
+        assert cluster.pipelines(member, planned[0])
+    cluster.closes()
+    assert cluster.evictor.asked == []
+
+
+def test_a_gang_of_which_only_some_are_placed_leaves_nothing_behind() -> None:
+    cluster = Sessions(a_node("n1", cards=2), a_node("n2", cards=2))
+    shown(cluster, *(pods := [low(f"low-{at}", f"n{at // 2 + 1}-{at % 2}", 30_000) for at in range(4)]))
+    members = gang(cluster, memory=38_000)
+    cluster.asks(members[0], "n1", "n2")
+    cluster.may_evict(members[0], *pods[:2])
+    assert cluster.pipelines(members[0], "n1") == ""
+    cluster.closes()
+    assert cluster.evictor.asked == []
+    assert cluster.books.nominations() == ()
+
+
+def test_a_gang_for_which_too_little_room_can_be_made_is_not_planned_for() -> None:
+    cluster = Sessions(a_node("n1"), a_node("n2"))
+    shown(cluster, low("a", "n1-0"), low("b", "n2-0", priority=1000))
+    members = gang(cluster, members=2, memory=38_000)
+    assert cluster.asks(members[0], "n1", "n2") == {"n1": NEVER, "n2": NEVER}
+
+
+def test_a_gang_that_has_not_been_created_as_a_whole_is_not_planned_for() -> None:
+    cluster = Sessions(a_node("n1"), a_node("n2"))
+    shown(cluster, low("a", "n1-0"), low("b", "n2-0"))
+    members = gang(cluster, members=2, memory=38_000)
+    cluster.shows(members[1], "deleted")
+    assert cluster.asks(members[0], "n1", "n2") == {"n1": NEVER, "n2": NEVER}
+
+
+def test_of_a_gang_with_members_that_run_only_the_rest_is_planned_for() -> None:
+    cluster = Sessions(a_node("n1"), a_node("n2"))
+    shown(cluster, low("a", "n1-0"), low("b", "n2-0"))
+    members = gang(cluster, members=2, memory=9_000)
+    shown(cluster, low("m1", "n1-0", 9_000, priority=1000, **{"scheduling.k8s.io/group-name": "train"}))
+    waiting, *_ = shown(cluster, high("m0", 38_000, group="train"))
+    assert len(members) == 2
+    assert len(places(cluster, waiting, "n1", "n2")) == 1
+
+
+def test_members_find_room_that_is_kept_for_each_other() -> None:
+    """Volcano believes what one of them is told for all that are alike, and puts them now here and now there."""
+    cluster, members, running = four_nodes()
+    planned = places(cluster, members[0], *running)
+    for at, node in enumerate((planned[0], planned[0], planned[1], planned[1])):
+        places(cluster, members[at], *running)
+        victims = [running[node]] if at % 2 == 0 else []
+        cluster.may_evict(members[at], *victims)
+        cluster.gives_up(*victims)
+        cluster.pipelines(members[at], node)
+    cluster.closes()
+    for member in members:
+        assert places(cluster, member, *running) == planned
+        assert cluster.pipelines(member, planned[1]) == ""
+    for node in planned:
+        cluster.shows(running[node], "deleted")
+    for member, node in zip(members, (planned[1], planned[0], planned[1], planned[0]), strict=True):
+        assert cluster.asks(member, node) == {node: FITS}
+        assert cluster.event("allocate", member, node, job="x/train") == ""
+
+
+def test_what_a_session_that_died_had_accepted_is_free_and_planned_for_anew() -> None:
+    cluster = Sessions(a_node("n1"))
+    waiting, running = shown(cluster, high(), low())
+    assert tried(cluster, waiting, running) == ""
+    assert cluster.asks(waiting, "n1") == {"n1": MAY_BE_MADE_TO}
+    assert cluster.books.nominations() == ()
+    assert tried(cluster, waiting, running) == ""
+    cluster.closes()
+    assert len(cluster.books.nominations()) == 1
+
+
+def test_a_node_that_volcano_does_not_use_for_reasons_of_its_own_is_planned_around() -> None:
+    cluster = Sessions(a_node("n1"), a_node("n2"))
+    waiting, cheap, _ = shown(cluster, high(), low("cheap", "n1-0"), low("dear", "n2-0", priority=500))
+    for _ in range(3):
+        assert cluster.asks(waiting, "n1", "n2") == {"n1": MAY_BE_MADE_TO, "n2": NEVER}
+        cluster.may_evict(waiting, cheap)
+        cluster.closes()
+    assert cluster.asks(waiting, "n1", "n2") == {"n1": NEVER, "n2": MAY_BE_MADE_TO}
+
+
+def test_where_sessions_do_not_say_that_they_end_a_plan_lasts_some_seconds() -> None:
+    cluster = Sessions(a_node("n1"), a_node("n2"))
+    waiting, cheap, _ = shown(cluster, high(), low("cheap", "n1-0"), low("dear", "n2-0", priority=500))
+    assert places(cluster, waiting, "n1", "n2") == ["n1"]
+    cluster.shows(cheap, "deleted")
+    shown(cluster, low("new", "n1-0", priority=900))
+    assert places(cluster, waiting, "n1", "n2") == ["n1"]
+    cluster.time += 5.0
+    assert places(cluster, waiting, "n1", "n2") == ["n2"]
+
+
+def test_a_pod_that_never_preempts_has_nobody_evicted() -> None:
+    cluster = Sessions(a_node("n1"))
+    waiting, running = shown(cluster, high(), low())
+    waiting = {**waiting, "spec": {**waiting["spec"], "preemptionPolicy": "Never"}}
+    cluster.shows(waiting)
+    assert cluster.asks(waiting, "n1") == {"n1": NEVER}
+    assert cluster.may_evict(waiting, running) == []
+
+
+def test_a_pod_whose_budget_allows_no_eviction_stays() -> None:
+    cluster = Sessions(a_node("n1"), a_node("n2"))
+    waiting, *_ = shown(cluster, high(), low("a", "n1-0"), low("b", "n2-0", priority=500))
+    labels = {"matchLabels": {"app": "a"}}
+    cluster.shows({**low("a", "n1-0"), "metadata": {**low("a", "n1-0")["metadata"], "labels": {"app": "a"}}})
+    budget = {
+        "metadata": {"namespace": "x", "name": "keep", "uid": "b"},
+        "spec": {"selector": labels},
+        "status": {"disruptionsAllowed": 0, "observedGeneration": 1},
+    }
+    cluster.budgets.budget_changed(ObjectChange("added", budget, "b"))
+    assert places(cluster, waiting, "n1", "n2") == ["n2"]
+
+
+def test_a_nodes_taint_keeps_a_plan_away() -> None:
+    tainted = a_node("n1")
+    tainted["spec"] = {"taints": [{"key": "k", "effect": "NoSchedule"}]}
+    cluster = Sessions(tainted, a_node("n2"))
+    waiting, *_ = shown(cluster, high(), low("a", "n1-0"), low("b", "n2-0", priority=500))
+    assert places(cluster, waiting, "n1", "n2") == ["n2"]
+
+
+def queues(cluster: Sessions, **deserved: str) -> None:
+    for name, memory in deserved.items():
+        spec = {"weight": 1, "reclaimable": True, "deserved": {"volcano.sh/vgpu-memory": memory}}
+        body = {"metadata": {"name": name, "uid": name}, "spec": spec, "status": {"state": "Open"}}
+        cluster.objects.queue_changed(ObjectChange("added", body, name))
+
+
+@pytest.mark.parametrize(("owned", "code"), [("20000", MAY_BE_MADE_TO), ("40000", NEVER)])
+def test_a_queue_gives_back_what_it_holds_beyond_its_share_and_no_more(owned: str, code: int) -> None:
+    node = a_node("n1")
+    node["status"] = {"allocatable": {"volcano.sh/vgpu-memory": "40960", "volcano.sh/vgpu-number": "10"}}
+    cluster = Sessions(node)
+    queues(cluster, qa=owned, qb="20960")
+    cluster.group("podgroup-low", 1, queue="qa")
+    cluster.group("podgroup-high", 1, queue="qb")
+    waiting, running = shown(cluster, high(priority=100), low(priority=100))
+    assert cluster.asks(waiting, "n1") == {"n1": code}
+    assert cluster.may_evict(waiting, running, verb="reclaimable") == (["low"] if code == MAY_BE_MADE_TO else [])
