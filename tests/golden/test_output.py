@@ -15,6 +15,8 @@ def test_the_output_is_the_one_that_is_kept(name: str) -> None:
 
 def test_every_kept_output_belongs_to_a_command() -> None:
     inputs = {"fleet.yaml", "jobs.yaml", "cluster.yaml", "nodes-cluster.yaml"}
-    inputs |= {f"{vendor}-{name}.yaml" for vendor in ("koordinator", "neuron") for name in ("cluster", "jobs")}
+    inputs |= {
+        f"{vendor}-{name}.yaml" for vendor in ("koordinator", "neuron", "preemption") for name in ("cluster", "jobs")
+    }
     kept = {path.name for path in HERE.iterdir() if path.suffix in {".txt", ".json", ".yaml"}}
     assert kept == {*CASES, *inputs}
