@@ -262,6 +262,7 @@ class RecordReader:
             apart=pod.neighbours.apart,
             made_at=pod.made_at,
             preemptable=pod.preemptable,
+            disruption=pod.disruption,
             unlocated=tuple(unlocated),
         )
         return record, tuple(problems)

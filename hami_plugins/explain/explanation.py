@@ -18,6 +18,7 @@ from hami_plugins.engine.shortfall import WhyNot, why_not
 from hami_plugins.errors import ManifestError
 from hami_plugins.explain.counterfactuals import counterfactuals
 from hami_plugins.explain.enqueue import EnqueueSuggestions, Freed
+from hami_plugins.explain.evicted import Eviction, eviction_of
 from hami_plugins.explain.gang_suggestions import GangWays
 from hami_plugins.explain.reasons import choice_of_plan, why_of
 from hami_plugins.inputs.workloads import gangs
@@ -30,6 +31,8 @@ from hami_plugins.model.policy import Policy
 from hami_plugins.plan import Plan, Planner, PlanUnit, PodPlan, Stage, completeness, submission
 from hami_plugins.plan.blockers import Blocker
 from hami_plugins.plan.completeness import Gap
+from hami_plugins.plan.preemption import PlanEvictions
+from hami_plugins.preemption.values import NoVictims
 from hami_plugins.suggest.changes import Counterfactual
 from hami_plugins.vendors import builtin
 from hami_plugins.wire.gang_keys import GROUP_KEY, QUEUE_KEY
@@ -46,7 +49,8 @@ class PendingExplanation:
     """A pod without a node: what a plan says of it now (it may fit by now), with the numbers and the ways out.
 
     ``why`` is set when nodes are the reason, ``choice`` when the pod would fit; ``holders`` are who holds it at
-    Volcano's gate, ``freed`` what would let it through.
+    Volcano's gate, ``freed`` what would let it through. ``evictions`` would make room for it and its gang, ``in_vain``
+    is why none does.
     """
 
     plan: PodPlan
@@ -55,6 +59,8 @@ class PendingExplanation:
     offers: tuple[Counterfactual, ...] = ()
     holders: tuple[Blocker, ...] = ()
     freed: tuple[Freed, ...] = ()
+    evictions: PlanEvictions | None = None
+    in_vain: NoVictims | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +86,17 @@ class RunningExplanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """All about one pod; ``problems`` are what could not be read of it, ``gaps`` what the listing lacks."""
+    """All about one pod; ``problems`` are what could not be read of it, ``gaps`` what the listing lacks.
+
+    ``eviction`` is how it was or is evicted, ``None`` where nothing says that it was.
+    """
 
     pod: str
     about: PendingExplanation | RunningExplanation
     asks_nothing: bool
     problems: tuple[Problem, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    eviction: Eviction | None = None
 
 
 def explain(
@@ -109,31 +119,44 @@ def explain(
             about = _pending(planner, snapshot, pod, limit, spare_shapes)
             nothing = not about.plan.intake.refusal and not about.plan.intake.demand.devices.wants_devices
             gaps = completeness.gaps(snapshot, (pod,))
-            return Explanation(pod=full_name, about=about, asks_nothing=nothing, problems=problems, gaps=gaps)
+            was = eviction_of(snapshot, full_name)
+            return Explanation(
+                pod=full_name, about=about, asks_nothing=nothing, problems=problems, gaps=gaps, eviction=was
+            )
     gaps = completeness.gaps(snapshot, ())
     for entry in snapshot.nodes:
         for record in entry.pods:
             if record.full_name == full_name:
                 nothing = not any(allocation.shares for allocation in record.allocations)
                 running = _running(planner, snapshot, entry, record)
-                return Explanation(pod=full_name, about=running, asks_nothing=nothing, problems=problems, gaps=gaps)
-    raise ManifestError(f"there is no pod {full_name} in this cluster{_near(full_name, snapshot)}")
+                being = eviction_of(snapshot, full_name, record, entry.name)
+                return Explanation(
+                    pod=full_name, about=running, asks_nothing=nothing, problems=problems, gaps=gaps, eviction=being
+                )
+    was = eviction_of(snapshot, full_name)
+    gone = _near(full_name, snapshot) if was is None else "".join(f"; {line}" for line in was.lines)
+    raise ManifestError(f"there is no pod {full_name} in this cluster{gone}")
 
 
 def _pending(
     planner: Planner, snapshot: ClusterSnapshot, pod: Pod, limit: int, spare_shapes: Sequence[NodeEntry]
 ) -> PendingExplanation:
-    whole = planner.plan(_as_created(snapshot, pod), (_unit(snapshot, pod),))
+    before, unit = _as_created(snapshot, pod), _unit(snapshot, pod)
+    whole = planner.plan(before, (unit,))
     plan = next(each for each in whole.pods if each.pod.full_name == pod.full_name)
     keeper = EnqueueSuggestions(whole, planner)
     offers = counterfactuals(planner, plan.before, pod, limit=limit, spare_shapes=spare_shapes)
+    evicting = whole if plan.place is not None else planner.plan(before, (unit,), preemption=True)
+    noted = next(each for each in evicting.pods if each.pod.full_name == pod.full_name)
     return PendingExplanation(
-        plan=_beside_its_gang(plan, whole),
+        plan=_beside_its_gang(replace(plan, notes=noted.notes), whole),
         why=why_of(planner.decider, plan),
         choice=choice_of_plan(planner.decider, plan),
         offers=GangWays(whole, planner).starting(offers, plan),
         holders=keeper.holders(plan),
         freed=keeper.freed(plan, limit=limit),
+        evictions=evicting.evictions_for(pod),
+        in_vain=evicting.in_vain.get(pod.full_name),
     )
 
 

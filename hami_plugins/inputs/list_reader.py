@@ -10,15 +10,7 @@ from typing import Final
 from hami_plugins.engine.inventory import NodeBuilder, RecordReader, settled, with_pods
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
-from hami_plugins.model.cluster import (
-    ClusterSnapshot,
-    DisruptionBudget,
-    Listing,
-    NamespaceQuota,
-    PodGroup,
-    PriorityClass,
-    Queue,
-)
+from hami_plugins.model.cluster import ClusterSnapshot, DisruptionBudget, Listing, NamespaceQuota, PodGroup, Queue
 from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, Problem
 from hami_plugins.model.pods import FINISHED, SUCCEEDED, Pod, PodRecord
@@ -56,6 +48,7 @@ class ListingReader:
         self._succeeded: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._priorities: dict[str, int] = dict(SYSTEM_PRIORITIES)
         self._never_preempting: set[str] = set()
+        self._evicted: dict[str, str] = {}
         self._problems: list[Problem] = []
         self._latest = ""
         self._kinds: Counter[str] = Counter()
@@ -115,13 +108,19 @@ class ListingReader:
                 group, wrong = objects.readable_pod_group(raw)
                 self._groups[group.full_name] = group
                 self._problems.extend(Problem(place, f"{each}; counts as not set") for each in wrong)
-            case "PriorityClass":
-                self._take_class(objects.priority_class(raw))
+            case _:
+                self._take_about_evictions(kind, raw)
 
-    def _take_class(self, found: PriorityClass) -> None:
-        self._priorities[found.name] = found.value
-        if not found.preempts:
-            self._never_preempting.add(found.name)
+    def _take_about_evictions(self, kind: str, raw: object) -> None:
+        """What pods are worth, and which of them were evicted."""
+        if kind == "PriorityClass":
+            found = objects.priority_class(raw)
+            self._priorities[found.name] = found.value
+            if not found.preempts:
+                self._never_preempting.add(found.name)
+        elif kind == "Event" and (eviction := objects.eviction(raw)) is not None:
+            name, message = eviction
+            self._evicted[name] = message
 
     def _take_node(self, node: NodeObject, facts: NodeFacts) -> None:
         if node.name in self._nodes:
@@ -192,6 +191,7 @@ class ListingReader:
             problems=tuple(problems),
             taken_at=objects.seconds(self._latest),
             listing=None if self._complete else self._listing(),
+            evicted=self._evicted,
         )
 
     def _listing(self) -> Listing:

@@ -123,7 +123,8 @@ class ClusterSnapshot:
     names of those for whose pods no other is evicted.
     ``problems`` are the objects that could not be read. ``taken_at`` is the latest time that any object names (Unix
     seconds), which is when the snapshot was taken as far as it can tell; ``None`` where none names any.
-    ``listing`` says what a dump holds, because it may lack kinds; ``None`` where the source is complete.
+    ``listing`` says what a dump holds, because it may lack kinds; ``None`` where the source is complete. ``evicted``
+    are the messages of the last events about evictions, by the full names of the pods.
     """
 
     nodes: tuple[NodeEntry, ...] = ()
@@ -138,6 +139,7 @@ class ClusterSnapshot:
     problems: tuple[Problem, ...] = ()
     taken_at: int | None = None
     listing: Listing | None = None
+    evicted: Mapping[str, str] = field(default_factory=dict)
     position: Mapping[NodeName, int] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -125,7 +125,8 @@ class Pod:
     ``of_group`` are the annotations of its PodGroup, where that is known. ``made_at`` is when it was created (Unix
     seconds), ``None`` where that is not known. ``preempts`` is whether other pods may be evicted for it
     (``preemptionPolicy`` other than ``Never``), ``preemptable`` whether it may be evicted for others
-    (``volcano.sh/preemptable``). ``nominated`` is the node on which room is made for it (``nominatedNodeName``).
+    (``volcano.sh/preemptable``). ``nominated`` is the node on which room is made for it (``nominatedNodeName``),
+    ``disruption`` the reason for which it is about to be ended (condition ``DisruptionTarget``), empty for none.
     """
 
     namespace: str
@@ -150,6 +151,7 @@ class Pod:
     preempts: bool = True
     preemptable: bool = True
     nominated: NodeName | None = None
+    disruption: str = ""
 
     @property
     def full_name(self) -> str:
@@ -194,7 +196,8 @@ class PodRecord:
     ``containers`` are the names of the containers, where they are known. ``init_finished`` says that init containers no
     longer count; ``strangers`` are allocations that name devices the node does not have: they are kept and shown, never
     freed. ``unlocated`` is what becomes allocations once the node is known. ``made_at`` is when the pod was created
-    (Unix seconds), ``None`` where that is not known; ``preemptable`` whether it may be evicted for other pods.
+    (Unix seconds), ``None`` where that is not known; ``preemptable`` whether it may be evicted for other pods;
+    ``disruption`` the reason for which it is about to be ended, empty for none.
     """
 
     namespace: str
@@ -215,6 +218,7 @@ class PodRecord:
     apart: tuple[PodTerm, ...] = ()
     made_at: int | None = None
     preemptable: bool = True
+    disruption: str = ""
 
     @property
     def full_name(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from hami_plugins.explain import Explanation, PendingExplanation, RunningExplanation, flaws, preemption
@@ -132,6 +133,13 @@ def explanation(
         "pending": pod(explanations.answer_of(about, registry)) if isinstance(about, PendingExplanation) else None,
         "running": _running(about, registry) if isinstance(about, RunningExplanation) else None,
         "usage": [encode_container(each) for each in usages],
+        "eviction": None
+        if found.eviction is None
+        else {
+            "reason": found.eviction.reason,
+            "message": found.eviction.message,
+            "successors": list(found.eviction.successors),
+        },
         "problems": problems(found.problems),
         "warnings": warnings(found.gaps),
     }
@@ -298,12 +306,16 @@ def _lack(shortage: QueueShortage) -> schema.ShortageDocument:
 
 
 def _preemption(answer: PodAnswer) -> schema.PreemptionDocument | None:
-    found, in_vain, place = answer.evictions, answer.in_vain, answer.plan.by_eviction
+    found, in_vain = answer.evictions, answer.in_vain
     if found is None and in_vain is None:
         return None
+    places = () if found is None else found.places
+    place = next((placed for pod, placed in places if pod.full_name == answer.plan.pod.full_name), None)
     return {
         "node": None if place is None else place.node,
-        "slices": [] if place is None else [_slice(each) for each in planned_slices(answer.plan)],
+        "slices": []
+        if place is None
+        else [_slice(each) for each in planned_slices(replace(answer.plan, by_eviction=place))],
         "victims": [] if found is None else [victim.pod.full_name for victim in found.victims],
         "ending": [] if found is None else [ending.pod.full_name for ending in found.ending],
         "spared": [

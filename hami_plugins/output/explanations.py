@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hami_plugins.engine.holdings import InconsistencyKind
 from hami_plugins.engine.registry import Registry
-from hami_plugins.explain import drawings
+from hami_plugins.explain import drawings, preemption
 from hami_plugins.explain.answers import (
     CountedReason,
     PodAnswer,
@@ -40,7 +40,8 @@ def lines(found: Explanation, registry: Registry) -> tuple[TextLine, ...]:
     told = (
         _pending(found, about, registry) if isinstance(about, PendingExplanation) else _running(found, about, registry)
     )
-    return (*told, *(TextLine(f"  {problem.what}", "bad") for problem in found.problems))
+    left = () if found.eviction is None else tuple(TextLine(f"  {line}", "warn") for line in found.eviction.lines)
+    return (*told, *left, *(TextLine(f"  {problem.what}", "bad") for problem in found.problems))
 
 
 def answer_of(about: PendingExplanation, registry: Registry) -> PodAnswer:
@@ -58,6 +59,8 @@ def answer_of(about: PendingExplanation, registry: Registry) -> PodAnswer:
         causes=() if about.why is None else causes_of(about.why, registry, names),
         ways_out=(*ways_out_of(about.offers, names, registry), *ways_through(about.freed)),
         holders=about.holders,
+        evictions=about.evictions,
+        in_vain=about.in_vain,
     )
 
 
@@ -83,9 +86,12 @@ def _pending(found: Explanation, about: PendingExplanation, registry: Registry) 
         for drawing in drawings.of_pod(plan, registry):
             yield from (TextLine(f"    {row}") for row in grids.lines(drawing))
     else:
-        first, *rest = tables.refusal(WorkloadRefusal(answer=answer, pods=(plan,)))
+        told = tuple(preemption.lines(about.evictions, about.in_vain))
+        first, *rest = tables.refusal(WorkloadRefusal(answer=answer, pods=(plan,), preemption=told))
         yield TextLine(first.words.replace(": ", ": pending, ", 1), first.tone)
         yield from rest
+    if plan.pod.nominated is not None:
+        yield TextLine(f"  nominated for {plan.pod.nominated}: room is made for it there")
     if found.asks_nothing:
         yield TextLine("  it asks for no devices", "dim")
     for note in plan.notes:

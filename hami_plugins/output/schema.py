@@ -301,6 +301,17 @@ class WarningDocument(TypedDict):
     message: str
 
 
+class EvictionDocument(TypedDict):
+    """How a pod was or is evicted."""
+
+    reason: str
+    """The reason of its condition ``DisruptionTarget``; empty where it has none."""
+    message: str
+    """The message of the last event about it; empty where the listing has none."""
+    successors: list[str]
+    """The pods that take its place, as far as the listing tells."""
+
+
 class ExplanationDocument(TypedDict):
     """The answer of ``hami-plugins explain``: all about one pod."""
 
@@ -316,6 +327,8 @@ class ExplanationDocument(TypedDict):
     running: RunningDocument | None
     usage: list[ContainerUsageDocument]
     """What its containers use, as far as usage was given; of a pod that waits: whose allocations are left unused."""
+    eviction: EvictionDocument | None
+    """Null where nothing says that it was evicted."""
     problems: list[ProblemDocument]
     """What could not be read of it."""
     warnings: list[WarningDocument]

@@ -14,6 +14,7 @@ from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.pods import Pod
 from hami_plugins.plan import completeness
 from hami_plugins.plan.completeness import Gap
 from hami_plugins.plan.preemption import PlanEvictions, PlanEvictor
@@ -51,6 +52,11 @@ class Plan:
     def complete(self) -> bool:
         """Whether every pod found a place."""
         return all(pod.stage is Stage.PLACED for pod in self.pods)
+
+    def evictions_for(self, pod: Pod) -> PlanEvictions | None:
+        """The evictions that make room for a pod, or for its gang."""
+        of_pod = (each for each in self.evictions if any(one.full_name == pod.full_name for one, _ in each.places))
+        return next(of_pod, None)
 
     @property
     def gaps(self) -> tuple[Gap, ...]:

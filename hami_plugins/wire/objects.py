@@ -15,11 +15,12 @@ from hami_plugins.model.pods import ResourceList
 from hami_plugins.model.units import NodeName
 from hami_plugins.wire import fields, managed_taints, neighbours, quantity
 from hami_plugins.wire.fields import Json
-from hami_plugins.wire.lenient import seconds
+from hami_plugins.wire.lenient import inside, seconds, text
 from hami_plugins.wire.pods import may_preempt, pod
 
 __all__ = [
     "disruption_budget",
+    "eviction",
     "latest_time",
     "node_facts",
     "node_object",
@@ -123,6 +124,18 @@ def priority_class(raw: object) -> PriorityClass:
         value=fields.number(body, "value", place),
         preempts=may_preempt(body, place),
     )
+
+
+def eviction(raw: object) -> tuple[str, str] | None:
+    """The full name of the pod that an event says was evicted, and the event's message; ``None`` for other events.
+
+    kube-scheduler's reason is ``Preempted``, Volcano's ``Evict``.
+    """
+    body = fields.whole(raw, "event")
+    about = inside(body, "involvedObject")
+    if about.get("kind") != "Pod" or not text(body.get("reason")).startswith(("Preempted", "Evict")):
+        return None
+    return f"{text(about.get('namespace')) or 'default'}/{text(about.get('name'))}", text(body.get("message"))
 
 
 def queue(raw: object) -> Queue:

@@ -18,6 +18,9 @@ from hami_plugins.wire.lenient import inside, mappings, seconds, text, texts
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"})
+DISRUPTION: Final = "DisruptionTarget"
+"""The condition of a pod that is about to be ended for another one, or because of its node."""
+
 _NO_NAMES: Final[frozenset[str]] = frozenset()
 _shared_toleration = lru_cache(maxsize=1024)(Toleration)
 
@@ -103,6 +106,7 @@ def pod(raw: object, *, default_requests: bool = True) -> Pod:
         preempts=may_preempt(spec, in_spec),
         preemptable=annotations.get(PREEMPTABLE_KEY, labels.get(PREEMPTABLE_KEY, "")) != "false",
         nominated=NodeName(nominated) if (nominated := text(status.get("nominatedNodeName"))) else None,
+        disruption=_disruption(status),
     )
 
 
@@ -169,6 +173,14 @@ def _env(body: Json, place: str) -> frozenset[str]:
         inside = f"{place}.env[{at}]"
         names.add(fields.text(fields.whole(raw, inside), "name", inside))
     return frozenset(names)
+
+
+def _disruption(status: Json) -> str:
+    """Why the pod is about to be ended; what cannot be read of its conditions is left out, as remarks of others."""
+    for raw in mappings(status.get("conditions")):
+        if raw.get("type") == DISRUPTION and raw.get("status") == "True":
+            return text(raw.get("reason")) or DISRUPTION
+    return ""
 
 
 def _init_finished(status: Json, containers: Iterable[Container], place: str) -> bool:

@@ -40,6 +40,7 @@ STATES: Final = """
     KubeletHasNoDiskPressure KubeletHasDiskPressure KubeletHasSufficientPID KubeletHasInsufficientPID
     NeuronHasError NeuronHasNoError NeuronHasErrors NeuronHealthy DevicePluginReady
     NoSchedule PreferNoSchedule NoExecute Equal Exists In NotIn DoesNotExist Gt Lt DoNotSchedule ScheduleAnyway Honor
+    DisruptionTarget PreemptionByScheduler EvictionByEvictionAPI DeletionByTaintManager TerminationByKubelet
     Ignore Always OnFailure Never PreemptLowerPriority Requesting Reported Deleted UTC Healthy Unhealthy
     BestEffort NotBestEffort NotTerminating PriorityClass CrossNamespacePodAffinity VolumeAttributesClass
     """

@@ -269,6 +269,8 @@ _OBJECTS: Final[Mapping[str, Rule]] = {
             "status": _fields(
                 {
                     "phase": _WORD,
+                    "nominatedNodeName": _name(Named.NODE),
+                    "conditions": _each(_fields({"type": _WORD, "status": _WORD, "reason": _WORD})),
                     "initContainerStatuses": _each(
                         _fields(
                             {

@@ -9,6 +9,7 @@ from hami_plugins.engine.policies import DEVICE_POLICY_KEY, NODE_POLICY_KEY, NUM
 from hami_plugins.engine.registry import Registry
 from hami_plugins.wire import gang_keys, scoring_weights
 from hami_plugins.wire.pages import with_kind
+from hami_plugins.wire.pods import DISRUPTION
 
 Keep: TypeAlias = "bool | Keep_ | list[Keep]"
 Keep_: TypeAlias = "Mapping[str, Keep]"
@@ -84,6 +85,8 @@ _KEPT: Final[Mapping[str, Keep_]] = {
         },
         "status": {
             "phase": True,
+            "nominatedNodeName": True,
+            "conditions": [{"type": True, "status": True, "reason": True}],
             "initContainerStatuses": [{"name": True, "state": {"terminated": {"exitCode": True}}}],
         },
     },
@@ -191,7 +194,18 @@ class Trimmer:
         metadata = found.get("metadata")
         if isinstance(metadata, dict) and isinstance(metadata.get(ANNOTATIONS), Mapping):
             metadata[ANNOTATIONS] = {key: value for key, value in metadata[ANNOTATIONS].items() if key in self._known}
-        return found
+        return _without_other_conditions(found) if found["kind"] == "Pod" else found
+
+
+def _without_other_conditions(pod: dict[str, object]) -> dict[str, object]:
+    """The pod with the one condition that is read of pods, which few have."""
+    status = pod.get("status")
+    listed = status.get("conditions") if isinstance(status, dict) else None
+    if not isinstance(status, dict) or not isinstance(listed, list):
+        return pod
+    kept = [each for each in listed if isinstance(each, dict) and each.get("type") == DISRUPTION]
+    others = {key: value for key, value in status.items() if key != "conditions"}
+    return {**pod, "status": {**others, **({"conditions": kept} if kept else {})}}
 
 
 def _kept(value: object, keep: Keep) -> object:

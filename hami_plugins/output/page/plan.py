@@ -155,7 +155,7 @@ def _placement(name: str, plans: Sequence[PodPlan], panels: Panels) -> Placement
         node_at=panels.node_at.get(NodeName(node)),
         cards=cards if cards != "-" else "no devices",
         slice=share if share != "-" else "",
-        why=why if why != "-" else "",
+        why=tables.AFTER_EVICTION if plans[0].by_eviction is not None else why if why != "-" else "",
         search=f"{name} {node}",
     )
 

@@ -10,12 +10,13 @@ from hami_plugins.engine.inventory import with_pods
 from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import ManifestError
-from hami_plugins.explain import PendingExplanation, RunningExplanation, explain
+from hami_plugins.explain import Explanation, PendingExplanation, RunningExplanation, explain
 from hami_plugins.model.cluster import ClusterSnapshot, NamespaceQuota, PodGroup
 from hami_plugins.model.decisions import Placed, Refused
 from hami_plugins.model.nodes import NodeEntry, Problem
 from hami_plugins.model.pods import NodeConstraints, Pod
 from hami_plugins.model.quantity import NANO
+from hami_plugins.output import documents, explanations
 from hami_plugins.plan import Planner, Stage
 from hami_plugins.suggest.changes import ChangeKind
 from hami_plugins.vendors import volcano
@@ -226,3 +227,44 @@ def test_a_pod_that_does_not_exist_is_an_error_that_names_what_could_be_meant(na
 
 def test_the_built_in_vendors_explain_without_a_planner() -> None:
     assert explain(a_snapshot(with_pods(a_node("a"), [a_record(allocated())])), "default/running").asks_nothing
+
+
+class TestPreemption:
+    """What a pod that waits would preempt, or why it may not."""
+
+    def waiting(self, priority: int) -> PendingExplanation:
+        holder = a_record(allocated(a_share("card-0", 10_000)), name="low")
+        node = with_pods(a_node("n", a_device()), [holder])
+        return pending(waiting(asking(10_000, priority=priority), on=(node,)))
+
+    def test_it_says_who_would_be_evicted_and_keeps_the_other_suggestions(self) -> None:
+        found = self.waiting(100)
+        assert found.evictions is not None
+        assert [victim.pod.name for victim in found.evictions.victims] == ["low"]
+        assert found.plan.by_eviction is None
+        assert found.offers
+        told = [line.words for line in explanations.lines(explanation_of(found), REGISTRY)]
+        assert "  would preempt default/low (priority 0 < 100) on n" in told
+        assert any("kube-scheduler alone evicts by sums" in line for line in told)
+
+    def test_it_says_why_no_pod_may_be_evicted(self) -> None:
+        found = self.waiting(0)
+        assert found.in_vain is not None
+        told = [line.words for line in explanations.lines(explanation_of(found), REGISTRY)]
+        assert "  would preempt no pod: no pod on 1 node may be evicted for it" in told
+        assert "  may not evict default/low: its priority 0 is not below 0" in told
+
+    def test_the_document_has_it(self) -> None:
+        document = documents.explanation(explanation_of(self.waiting(100)), REGISTRY)["pending"]
+        assert document is not None
+        assert document["preemption"] is not None
+        assert (document["preemption"]["node"], document["preemption"]["victims"]) == ("n", ["default/low"])
+        assert [each["memoryMiB"] for each in document["preemption"]["slices"]] == [10_000]
+
+    def test_a_pod_that_fits_preempts_nobody(self) -> None:
+        found = pending(waiting(asking(10_000, priority=100), on=(a_node("n", a_device()),)))
+        assert (found.evictions, found.in_vain) == (None, None)
+
+
+def explanation_of(about: PendingExplanation) -> Explanation:
+    return Explanation(pod="default/p", about=about, asks_nothing=False)

@@ -92,6 +92,22 @@ def test_quotas_queues_gangs_and_priorities_are_kept() -> None:
     assert [budget.name for budget in snapshot.budgets] == ["two"]
 
 
+def test_the_last_event_about_an_eviction_counts() -> None:
+    about = {"kind": "Pod", "namespace": "team", "name": "low"}
+    snapshot = read(
+        {"kind": "Event", "involvedObject": about, "reason": "Scheduled", "message": "assigned"},
+        {"kind": "Event", "involvedObject": about, "reason": "Preempted", "message": "Preempted by pod uid on node n"},
+        {"kind": "Event", "involvedObject": {**about, "kind": "Node"}, "reason": "Evict", "message": "a node"},
+        {
+            "kind": "Event",
+            "involvedObject": {"kind": "Pod", "name": "b"},
+            "reason": "Evict",
+            "message": "evicted",
+        },
+    )
+    assert snapshot.evicted == {"team/low": "Preempted by pod uid on node n", "default/b": "evicted"}
+
+
 def test_priorities_of_classes_that_the_listing_lacks_are_those_of_its_pods() -> None:
     pod = a_pod()
     pod["spec"] |= {"priorityClassName": "batch", "priority": 7}

@@ -130,6 +130,8 @@ def test_everything_that_is_read_of_a_pod_stays() -> None:
     }
     status = {
         "phase": "Running",
+        "nominatedNodeName": "n",
+        "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}],
         "initContainerStatuses": [{"name": "once", "state": {"terminated": {"exitCode": 0}}}],
     }
     metadata = {
@@ -148,3 +150,16 @@ def test_everything_that_is_read_of_a_pod_stays() -> None:
     silent = {each.name for each in fields(told) if getattr(told, each.name) == getattr(ordinary, each.name)}
     kept_elsewhere = {"of_group"}
     assert silent <= {"name", "annotations"} | kept_elsewhere, "a new field of pods has to be kept, and told of here"
+
+
+def test_of_a_pods_conditions_only_that_of_its_eviction_stays() -> None:
+    target = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": "why"}
+    ready = {"type": "Ready", "status": "True"}
+    pod = {"kind": "Pod", "metadata": {"name": "p"}, "status": {"phase": "Running", "conditions": [ready, target]}}
+    (kept,) = trimmed(pod)
+    assert kept["status"]["conditions"] == [{key: target[key] for key in ("type", "status", "reason")}]
+    assert objects.pod(kept).disruption == "PreemptionByScheduler"
+    (without,) = trimmed({**pod, "status": {"phase": "Running", "conditions": [ready], "nominatedNodeName": "n"}})
+    assert without["status"] == {"phase": "Running", "nominatedNodeName": "n"}
+    (odd,) = trimmed({**pod, "status": {"conditions": 7}})
+    assert odd["status"] == {"conditions": 7}

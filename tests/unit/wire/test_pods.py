@@ -314,3 +314,17 @@ def test_a_pod_may_be_evicted_unless_it_says_otherwise(
 def test_a_policy_of_never_keeps_others_from_being_evicted_for_a_pod() -> None:
     assert objects.pod({"metadata": {"name": "p"}}).preempts
     assert not objects.pod({"metadata": {"name": "p"}, "spec": {"preemptionPolicy": "Never"}}).preempts
+
+
+@pytest.mark.parametrize(
+    ("conditions", "reason"),
+    [
+        ([{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}], "PreemptionByScheduler"),
+        ([{"type": "DisruptionTarget", "status": "True"}], "DisruptionTarget"),
+        ([{"type": "DisruptionTarget", "status": "False", "reason": "PreemptionByScheduler"}], ""),
+        ([{"type": "Ready", "status": "True", "reason": "Fine"}, "no condition"], ""),
+        (7, ""),
+    ],
+)
+def test_a_pod_that_is_about_to_be_ended_says_why(conditions: object, reason: str) -> None:
+    assert objects.pod({"metadata": {"name": "p"}, "status": {"conditions": conditions}}).disruption == reason
