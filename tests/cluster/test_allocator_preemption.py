@@ -7,91 +7,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
 from tests.cluster.allocator import Allocator
-from tests.cluster.card_nodes import Pool
-from tests.cluster.cases import Case
+from tests.cluster.evictions import FULL, Site, a_site, priority_classes
 from tests.cluster.kubernetes import ControlPlane
-from tests.cluster.objects import pod_spec, task, vcjob
-from tests.cluster.pretended_kubelet import PretendedKubelet
-from tests.cluster.slices import gpu, jobs
+from tests.cluster.slices import gpu
 from tests.cluster.volcano import Volcano
 from tests.cluster.waiting import wait_until
 
-CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
-SESSIONS: Final = 10
-VALUES: Final = {"cards-low": 100, "cards-mid": 500, "cards-high": 1_000_000}
-
 
 @pytest.fixture(scope="module")
-def classes(control_plane: ControlPlane) -> Iterator[None]:
-    for name, value in VALUES.items():
-        control_plane.api.create(CLASSES, {"metadata": {"name": name}, "value": value})
-    yield
-    for name in VALUES:
-        control_plane.api.delete(f"{CLASSES}/{name}")
-
-
-@pytest.fixture(scope="module")
-def allocator(volcano: Volcano, classes: None) -> Iterator[Allocator]:
-    with Allocator(volcano, "extender", preemption={"mode": "full", "priority_classes": ["*"]}) as found:
+def allocator(volcano: Volcano, control_plane: ControlPlane) -> Iterator[Allocator]:
+    with priority_classes(control_plane), Allocator(volcano, "extender", preemption=FULL) as found:
         yield found
-
-
-class Site(Case):
-    """Pods on a pool, with a kubelet that pretends."""
-
-    def __init__(self, allocator: Allocator, pool: Pool, namespace: str, kubelet: PretendedKubelet) -> None:
-        super().__init__(allocator.plane, pool, namespace)
-        self.kubelet = kubelet
-        self.server = allocator.replicas[0]
-
-    def low(self, name: str, memory: int, card: str = "", *, priority: str = "cards-low", **more: Any) -> None:
-        """A pod that runs, on the card that is named."""
-        notes = {**more.pop("annotations", {}), **({"volcano.sh/vgpu-use-gpuuuid": card} if card else {})}
-        self.submit(name, gpu(memory=memory), priorityClassName=priority, annotations=notes, **more)
-        self.wait_bound(name)
-
-    def gang(self, name: str, memory: int) -> None:
-        """A gang of four that matters more."""
-        spec = pod_spec(
-            gpu(memory=memory),
-            nodeSelector=dict(self.pool.selector),
-            schedulerName="volcano",
-            priorityClassName="cards-high",
-        )
-        job = vcjob(name, task("worker", 4, spec), priorityClassName="cards-high")
-        self.plane.api.create(jobs(self.namespace), job)
-
-    def story(self, job: str) -> str:
-        """What the members of a gang are told, and what the server printed."""
-        told = (f"{name}: {self.told(name)}" for each in self.members(job) if (name := each["metadata"]["name"]))
-        return "\n".join([*told, self.server.component.log()[-3000:]])
-
-    def wait_refused(self, name: str) -> None:
-        """Until Volcano has tried the pod over some sessions."""
-
-        def tried() -> float:
-            return self.server.metric("hami_allocator_answers_total", kind="onSessionClose", outcome="closed")
-
-        wait_until(lambda: self.told(name), f"{name} is refused")
-        before = tried()
-        wait_until(lambda: tried() >= before + SESSIONS, "some sessions have passed")
-        assert not self.node_of(name)
-
-    def high(self, memory: int, name: str = "high") -> None:
-        self.submit(name, gpu(memory=memory), priorityClassName="cards-high")
 
 
 @pytest.fixture
-def site(control_plane: ControlPlane, allocator: Allocator, namespace: str) -> Iterator[Site]:
-    with Pool(control_plane) as pool, PretendedKubelet(control_plane, pool, namespace) as kubelet:
-        found = Site(allocator, pool, namespace, kubelet)
+def site(allocator: Allocator, namespace: str) -> Iterator[Site]:
+    with a_site(allocator, namespace) as found:
         yield found
-        assert not kubelet.faults
 
 
 def test_a1_one_card_is_full_and_its_pod_makes_room(site: Site) -> None:

@@ -1,0 +1,89 @@
+"""What tests of evictions under Volcano share: classes of priority, a server that evicts, pods that run and end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from tests.cluster.allocator import Allocator
+from tests.cluster.card_nodes import Pool
+from tests.cluster.cases import Case
+from tests.cluster.kubernetes import ControlPlane
+from tests.cluster.objects import pod_spec, task, vcjob
+from tests.cluster.pretended_kubelet import PretendedKubelet
+from tests.cluster.slices import gpu, jobs
+from tests.cluster.waiting import wait_until
+
+CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
+SESSIONS: Final = 10
+VALUES: Final = {"cards-low": 100, "cards-mid": 500, "cards-high": 1_000_000}
+
+
+FULL: Final[Mapping[str, object]] = {"mode": "full", "priority_classes": ["*"]}
+
+
+@contextmanager
+def priority_classes(plane: ControlPlane) -> Iterator[None]:
+    """The classes of ``VALUES``."""
+    for name, value in VALUES.items():
+        plane.api.create(CLASSES, {"metadata": {"name": name}, "value": value})
+    try:
+        yield
+    finally:
+        for name in VALUES:
+            plane.api.delete(f"{CLASSES}/{name}")
+
+
+class Site(Case):
+    """Pods on a pool, with a kubelet that pretends."""
+
+    def __init__(self, allocator: Allocator, pool: Pool, namespace: str, kubelet: PretendedKubelet) -> None:
+        super().__init__(allocator.plane, pool, namespace)
+        self.kubelet = kubelet
+        self.server = allocator.replicas[0]
+
+    def low(self, name: str, memory: int, card: str = "", *, priority: str = "cards-low", **more: Any) -> None:
+        """A pod that runs, on the card that is named."""
+        notes = {**more.pop("annotations", {}), **({"volcano.sh/vgpu-use-gpuuuid": card} if card else {})}
+        self.submit(name, gpu(memory=memory), priorityClassName=priority, annotations=notes, **more)
+        self.wait_bound(name)
+
+    def gang(self, name: str, memory: int) -> None:
+        """A gang of four that matters more."""
+        spec = pod_spec(
+            gpu(memory=memory),
+            nodeSelector=dict(self.pool.selector),
+            schedulerName="volcano",
+            priorityClassName="cards-high",
+        )
+        job = vcjob(name, task("worker", 4, spec), priorityClassName="cards-high")
+        self.plane.api.create(jobs(self.namespace), job)
+
+    def story(self, job: str) -> str:
+        """What the members of a gang are told, and what the server printed."""
+        told = (f"{name}: {self.told(name)}" for each in self.members(job) if (name := each["metadata"]["name"]))
+        return "\n".join([*told, self.server.component.log()[-3000:]])
+
+    def wait_refused(self, name: str) -> None:
+        """Until Volcano has tried the pod over some sessions."""
+
+        def tried() -> float:
+            return self.server.metric("hami_allocator_answers_total", kind="onSessionClose", outcome="closed")
+
+        wait_until(lambda: self.told(name), f"{name} is refused")
+        before = tried()
+        wait_until(lambda: tried() >= before + SESSIONS, "some sessions have passed")
+        assert not self.node_of(name)
+
+    def high(self, memory: int, name: str = "high") -> None:
+        self.submit(name, gpu(memory=memory), priorityClassName="cards-high")
+
+
+@contextmanager
+def a_site(allocator: Allocator, namespace: str) -> Iterator[Site]:
+    """A pool of its own; no card was over its size at any moment."""
+    plane = allocator.plane
+    with Pool(plane) as pool, PretendedKubelet(plane, pool, namespace) as kubelet:
+        yield Site(allocator, pool, namespace, kubelet)
+        assert not kubelet.faults

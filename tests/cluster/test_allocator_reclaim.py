@@ -1,0 +1,95 @@
+"""Reclaim in mode ``extender``: a queue gets back what another holds beyond its share, on devices with room then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final
+
+import pytest
+
+from tests.cluster.allocator import Allocator
+from tests.cluster.evictions import FULL, Site, a_site, priority_classes
+from tests.cluster.kubernetes import ControlPlane
+from tests.cluster.objects import queue
+from tests.cluster.slices import gpu
+from tests.cluster.volcano import QUEUES, Volcano
+from tests.cluster.waiting import wait_until
+
+QUEUE: Final = "scheduling.volcano.sh/queue-name"
+MEMORY: Final = "volcano.sh/vgpu-memory"
+
+
+@contextmanager
+def queues(plane: ControlPlane, deserved: int = 0) -> Iterator[None]:
+    """Two equal queues, ``qa`` and ``qb``; with so much memory of cards each, if any."""
+    more: dict[str, Any] = {"deserved": {MEMORY: str(deserved)}} if deserved else {}
+    for name in ("qa", "qb"):
+        plane.api.create(QUEUES, queue(name, **more))
+    try:
+        wait_until(
+            lambda: all(plane.api.get(f"{QUEUES}/{name}")["status"]["state"] == "Open" for name in ("qa", "qb")),
+            "the queues are open",
+        )
+        yield
+    finally:
+        for name in ("qa", "qb"):
+            plane.api.merge_patch(f"{QUEUES}/{name}", {"spec": {"reclaimable": True}})
+            wait_until(partial(_removed, plane, name), f"queue {name} is gone", 60)
+
+
+def _removed(plane: ControlPlane, name: str) -> bool:
+    plane.api.delete(f"{QUEUES}/{name}")
+    return plane.api.find(f"{QUEUES}/{name}") is None
+
+
+def of(name: str) -> dict[str, Any]:
+    return {"annotations": {QUEUE: name}}
+
+
+@contextmanager
+def reclaiming(volcano: Volcano, plugin: str, namespace: str, deserved: int = 0) -> Iterator[Site]:
+    plane = volcano.plane
+    with (
+        priority_classes(plane),
+        Allocator(volcano, "extender", preemption=FULL, queues=plugin) as allocator,
+        queues(plane, deserved if plugin == "capacity" else 0),
+        a_site(allocator, namespace) as site,
+    ):
+        yield site
+        plane.clear_namespace(namespace)
+
+
+@pytest.mark.parametrize("plugin", ["proportion", "capacity"])
+def test_r1_a_queue_gets_back_room_on_a_full_card(volcano: Volcano, namespace: str, plugin: str) -> None:
+    with reclaiming(volcano, plugin, namespace, 20_000) as site:
+        site.pool.add(1, cards=1)
+        for at in range(2):
+            site.low(f"own-{at}", 20_000, **of("qa"))
+        site.submit("back", gpu(memory=15_000), priorityClassName="cards-low", **of("qb"))
+        site.wait_bound("back")
+        assert len(site.kubelet.victims) == 1
+
+
+@pytest.mark.parametrize("plugin", ["proportion", "capacity"])
+def test_r3_while_a_victim_ends_slowly_no_other_pod_leaves(volcano: Volcano, namespace: str, plugin: str) -> None:
+    with reclaiming(volcano, plugin, namespace, 30_000) as site:
+        site.kubelet.ends = 3.0
+        site.pool.add(2, cards=1)
+        for at in range(4):
+            site.low(f"own-{at}", 20_000, **of("qa"))
+        site.submit("back", gpu(memory=15_000), priorityClassName="cards-low", **of("qb"))
+        site.wait_bound("back")
+        assert len(site.kubelet.victims) == 1
+        assert site.kubelet.bound["back"] >= site.kubelet.gone[site.kubelet.victims[0]] - 0.1
+
+
+def test_a_queue_within_its_share_gives_nothing(volcano: Volcano, namespace: str) -> None:
+    with reclaiming(volcano, "capacity", namespace, 40_000) as site:
+        site.pool.add(1, cards=1)
+        for at in range(2):
+            site.low(f"own-{at}", 20_000, **of("qa"))
+        site.submit("back", gpu(memory=15_000), priorityClassName="cards-low", **of("qb"))
+        site.wait_refused("back")
+        assert site.kubelet.victims == []
