@@ -64,7 +64,7 @@ class CacheNode:
         """A pod holds this here from now on, instead of what it held before. Whether that is new."""
         before = self._holders.get(record.uid)
         if before is not None:
-            if _same(before, record):
+            if alike(before, record):
                 return False
             self.take(record.uid)
         self._holders[record.uid] = record
@@ -100,7 +100,7 @@ class CacheNode:
         return without_pods(entry, lambda record: record.uid == uid)
 
 
-def _same(one: PodRecord, other: PodRecord) -> bool:
+def alike(one: PodRecord, other: PodRecord) -> bool:
     """Whether two records of a pod are alike in all that anybody asks a cache for."""
     return _asked_for(one) == _asked_for(other)
 

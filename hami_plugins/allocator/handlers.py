@@ -116,6 +116,9 @@ KUBE_SCHEDULER: Final = (
         LARGEST_WHOLE,
         values=WHOLE_VALUES,
     ),
+    HandledPath(
+        f"{SCHEDULER_PATH}/preempt", "preempt", waiting(lambda o, body: o.scheduler.preempt(body)), LARGEST_WHOLE
+    ),
     # It waits for the API server, after it has allocated: so it begins in a thread that may wait.
     HandledPath(f"{SCHEDULER_PATH}/bind", "bind", waiting(lambda o, body: o.scheduler.bind(body)), binds=True),
 )

@@ -1,4 +1,4 @@
-"""The calls of kube-scheduler's extender, answered from the cache: filter, prioritize, bind.
+"""The calls of kube-scheduler's extender, answered from the cache: filter, prioritize, preempt, bind.
 
 Errors go into the reply, whose status is always 200: of anything else the scheduler tells nobody more than the number.
 The calls come over plain HTTP, so that anybody may make them: a Binding is made only for a pod that waits for devices
@@ -17,6 +17,7 @@ import structlog
 
 from hami_plugins.allocations.answers import Declined
 from hami_plugins.allocations.questions import intake_of
+from hami_plugins.allocator.kube_preemption import KubePreemption, Victims
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.memory import LogOnce
 from hami_plugins.allocator.metrics import AllocatorMetrics
@@ -46,7 +47,8 @@ class SchedulerExtender:
 
     Without ``create`` no pod is bound. ``locks`` are those that HAMi's device plugins wait for. ``marker`` is the
     annotation that sends a Binding to the webhook; ``now_ns`` gives Unix nanoseconds. ``waiting`` is told of each pod
-    of which a scheduler asks, and of those that are bound; calls with whole nodes may be simulations.
+    of which a scheduler asks, and of those that are bound; calls with whole nodes may be simulations. Without
+    ``preemption`` the scheduler's own victims stand.
     """
 
     books: LockedAllocationCache
@@ -56,6 +58,7 @@ class SchedulerExtender:
     metrics: AllocatorMetrics
     locks: PodLocks | None = None
     waiting: WaitingPods | None = None
+    preemption: KubePreemption | None = None
     now_ns: Callable[[], int]
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
     _on_their_way: set[PodUid] = field(default_factory=set, init=False, repr=False)
@@ -74,8 +77,10 @@ class SchedulerExtender:
         else:
             wants = intake.demand.devices.wants_devices
             refused = self.books.refusals(call.names, intake, call.given) if wants else {}
-            if self.waiting is not None and wants and call.objects is None and self._known(intake):
-                self.waiting.asked(intake, call.names, fits=len(refused) < len(call.names))
+            self.books.claim(intake.pod.uid)
+            if self.waiting is not None and wants and call.objects is None:
+                fits = len(refused) < len(call.names)
+                self.waiting.asked(intake, call.names, fits=fits, known=self._known(intake))
         self.metrics.answered("filter", "refused" if len(refused) == len(call.names) else "fits")
         return scheduler_extender.filter_reply(call, refused)
 
@@ -97,6 +102,30 @@ class SchedulerExtender:
         scores = {} if self.books.blocking_reason(intake) else self.books.scores(call.names, intake, call.given)
         self.metrics.answered("prioritize", "ranked")
         return scheduler_extender.prioritize_reply(call.names, scores)
+
+    def preempt(self, body: bytes) -> bytes:
+        """Which pods the scheduler evicts for a pod; after an error none.
+
+        Anybody may make the call, so that what counts of the pod is what the API server has.
+        """
+        try:
+            call = scheduler_extender.preemption(body)
+            intake = intake_of(call.pod, self.books.intake)
+        except WireError as error:
+            self.metrics.answered("preempt", "unreadable")
+            if self._heard.first("preempt"):
+                _log.warning("call_unreadable", verb="preempt", error=str(error))
+            return scheduler_extender.preemption_reply({}, {})
+        victims: Victims = call.victims
+        if self.preemption is not None and intake.demand.devices.wants_devices:
+            seen = self.books.seen(intake.pod.namespace, intake.pod.name)
+            known = None if seen is None or seen.uid != intake.pod.uid else seen.intake
+            victims = {} if known is None else self._victims(self.preemption, known, victims)
+        self.metrics.answered("preempt", "victims" if victims else "none")
+        return scheduler_extender.preemption_reply(victims, call.budgets)
+
+    def _victims(self, preemption: KubePreemption, intake: PodInfo, candidates: Victims) -> Victims:
+        return {} if self.books.blocking_reason(intake) else preemption.chosen(intake, candidates)
 
     def bind(self, body: bytes) -> bytes:
         """Allocates, and binds with the allocation; waits for the API server."""

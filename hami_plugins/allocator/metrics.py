@@ -81,6 +81,24 @@ class RequeueMetrics:
         self._requeues.labels(outcome).inc()
 
 
+class EvictionMetrics:
+    """The metrics of pods that the server evicts for others."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._preemptions = metrics.counter(
+            "preemptions_total", "Searches for pods to evict for a waiting pod, by outcome", ("outcome",)
+        )
+        self._evictions = metrics.counter("evictions_total", "Evictions that the server sent, by outcome", ("outcome",))
+
+    def preempted(self, outcome: str) -> None:
+        """Pods were looked for to be evicted."""
+        self._preemptions.labels(outcome).inc()
+
+    def evicted(self, outcome: str) -> None:
+        """An eviction was sent."""
+        self._evictions.labels(outcome).inc()
+
+
 class NodeLockMetrics:
     """The metrics of the locks that pods need on their nodes."""
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from hami_plugins.allocations.answers import Declined, Nomination
+from hami_plugins.allocations.nodes import alike
 from hami_plugins.allocator.watched_cache import WatchedAllocationCache
 from hami_plugins.engine.apply import record_of
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
-from hami_plugins.model.pods import Pod
+from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.model.pods import Pod, PodRecord
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.preemption.values import EvictionPlan
 
@@ -37,7 +39,8 @@ class NominatingCache(WatchedAllocationCache):
         nodes = {placed.node for _, placed in plan.places} | {victim.node for victim in plan.victims}
         with self._lock:
             now = self._cache.search_view(nodes, uids)
-            if any(now.node(name) != seen.node(name) for name in nodes) or not all(map(self._waits, plan.places)):
+            same = all(_same(now.node(name), seen.node(name)) for name in nodes)
+            if not same or not all(map(self._waits, plan.places)):
                 return False
             for pod, placed in plan.places:
                 leaving = (each.pod.uid for each in (*plan.victims, *plan.ending) if each.node == placed.node)
@@ -104,7 +107,26 @@ class NominatingCache(WatchedAllocationCache):
         with self._lock:
             return self._cache.leaving(uids)
 
+    def records(self, nodes: Iterable[NodeName]) -> dict[PodUid, PodRecord]:
+        """The pods that hold devices on these nodes."""
+        with self._lock:
+            entries = [self._cache.held_entry(name) for name in nodes]
+        return {record.uid: record for entry in entries if entry is not None for record in entry.pods}
+
     def expire_nominations(self) -> tuple[Nomination, ...]:
         """End what was kept too long, and say what that was."""
         with self._lock:
             return self._cache.expire_nominations(self._clock())
+
+
+def _same(one: NodeEntry | None, other: NodeEntry | None) -> bool:
+    """Whether the devices of a node and who holds them are the same."""
+    if one is None or other is None or one is other:
+        return one is other
+    pods = one.pods, other.pods
+    return (
+        one.state == other.state
+        and one.ids == other.ids
+        and [each.uid for each in pods[0]] == [each.uid for each in pods[1]]
+        and all(map(alike, *pods))
+    )

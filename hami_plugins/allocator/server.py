@@ -20,15 +20,23 @@ from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.allocations.product import Product
 from hami_plugins.allocator import audit as auditing
 from hami_plugins.allocator.bindings import Bindings
+from hami_plugins.allocator.evictor import Evictor
 from hami_plugins.allocator.handlers import KUBE_SCHEDULER, VOLCANO, HandledPath, Handlers
 from hami_plugins.allocator.kube_extender import SchedulerExtender
 from hami_plugins.allocator.late_marks import LateMarks
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
-from hami_plugins.allocator.metrics import AllocatorMetrics, AllocatorSizes, NodeLockMetrics, RequeueMetrics
+from hami_plugins.allocator.metrics import (
+    AllocatorMetrics,
+    AllocatorSizes,
+    EvictionMetrics,
+    NodeLockMetrics,
+    RequeueMetrics,
+)
 from hami_plugins.allocator.node_locking import NodeLocking
 from hami_plugins.allocator.node_page import NodePage
 from hami_plugins.allocator.pod_labels import PodLabels
 from hami_plugins.allocator.pod_locks import MOST_BINDINGS, PodLocks, tell_pod
+from hami_plugins.allocator.preemption import Preemption, preemption
 from hami_plugins.allocator.reader import RateLimitedRead, reading
 from hami_plugins.allocator.refusal_events import RefusalEvents
 from hami_plugins.allocator.requeuer import Requeuer
@@ -143,6 +151,7 @@ class AllocatorServer(Replica):
         self._identity = identity
         self._lock_metrics = NodeLockMetrics(metrics.metrics) if lock_keys(product.registry) else None
         self._requeue_metrics = RequeueMetrics(metrics.metrics)
+        self._eviction_metrics = EvictionMetrics(metrics.metrics)
         self._binding = ThreadPoolExecutor(BINDS, thread_name_prefix="allocator-bind")
         self._admitting = ThreadPoolExecutor(ADMISSIONS, thread_name_prefix="allocator-admission")
         self._events = EventRecorder(self._hasty, settings.service.name, identity)
@@ -216,6 +225,7 @@ class AllocatorServer(Replica):
             metrics=self._metrics,
             read=self._read,
             locking=locking,
+            preemption=self._preemption,
             waiting=self._waiting,
             marks=partial(LateMarks, self._hasty),
             evictions=self._evictions if self._evicts else None,
@@ -273,8 +283,8 @@ class AllocatorServer(Replica):
         settings = self._settings
         return settings.preemption.mode.evicts and settings.volcano.mode is AllocatorMode.EXTENDER
 
-    def _evictions(self, books: LockedAllocationCache) -> VolcanoEvictions:
-        return VolcanoEvictions(self._api, books, self._settings.preemption)
+    def _evictions(self, books: LockedAllocationCache, preemption: Preemption) -> VolcanoEvictions:
+        return VolcanoEvictions(self._api, books, preemption)
 
     def _scheduler(self, term: LeaderSession, locks: PodLocks | None) -> SchedulerExtender:
         return SchedulerExtender(
@@ -285,6 +295,7 @@ class AllocatorServer(Replica):
             metrics=self._metrics,
             locks=locks,
             waiting=term.waiting,
+            preemption=None if term.preemption is None else term.preemption.scheduler,
             now_ns=time.time_ns,
         )
 
@@ -300,9 +311,20 @@ class AllocatorServer(Replica):
 
         return bound
 
-    def _waiting(self, books: LockedAllocationCache) -> WaitingPods:
+    def _preemption(self, books: LockedAllocationCache) -> Preemption | None:
+        return preemption(
+            self._settings.preemption,
+            self._hasty,
+            books,
+            read=self._read,
+            events=self._events,
+            metrics=self._eviction_metrics,
+        )
+
+    def _waiting(self, books: LockedAllocationCache, evictor: Evictor | None) -> WaitingPods:
         name = self._settings.service.name
         return WaitingPods(
+            evictor=evictor,
             requeuer=Requeuer(self._hasty, books, metrics=self._requeue_metrics),
             events=RefusalEvents(self._hasty, books, name, self._identity),
         )

@@ -16,11 +16,13 @@ import structlog
 from hami_plugins.allocations.answers import Assumption, AuditFinding
 from hami_plugins.allocations.product import Product
 from hami_plugins.allocator.audit import Auditor
+from hami_plugins.allocator.evictor import Evictor
 from hami_plugins.allocator.late_marks import LateMarks
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.metrics import AllocatorMetrics
 from hami_plugins.allocator.node_locking import NodeLocking
 from hami_plugins.allocator.pod_labels import PodLabels
+from hami_plugins.allocator.preemption import Preemption, PreemptionOf
 from hami_plugins.allocator.reader import ReadPod
 from hami_plugins.allocator.settings import REQUEST_SECONDS, AllocatorSettings
 from hami_plugins.allocator.volcano_evictions import VolcanoEvictions
@@ -63,7 +65,7 @@ class LeaderSession:
     change of a node. ``read`` is asked for
     pods of which nothing was heard after their Bindings. ``locking`` follows nodes and pods as well.
 
-    ``waiting`` makes what is done for pods that wait, ``labels`` follows pods that are bound, ``marks``
+    ``preemption`` and ``waiting`` make what is done for pods that wait, ``labels`` follows bound pods, and ``marks``
     makes what follows those that lack the mark, ``evictions`` what has pods of Volcano's evicted.
 
     ResourceQuotas are followed where HAMi's devices are allocated: HAMi holds pods to them.
@@ -78,10 +80,11 @@ class LeaderSession:
         metrics: AllocatorMetrics,
         read: ReadPod,
         locking: NodeLocking | None = None,
-        waiting: Callable[[LockedAllocationCache], WaitingPods] | None = None,
+        preemption: PreemptionOf = lambda _books: None,
+        waiting: Callable[[LockedAllocationCache, Evictor | None], WaitingPods] | None = None,
         marks: Callable[[LockedAllocationCache], LateMarks] | None = None,
         labels: PodLabels | None = None,
-        evictions: Callable[[LockedAllocationCache], VolcanoEvictions] | None = None,
+        evictions: Callable[[LockedAllocationCache, Preemption], VolcanoEvictions] | None = None,
         filling: Filling = nullcontext,
         on_node: Callable[[ObjectChange], object] | None = None,
         on_filled: Callable[[], object] = lambda: None,
@@ -99,8 +102,12 @@ class LeaderSession:
         self._locking = locking
         self._labels = labels
         self.marks = None if marks is None else marks(self.books)
-        self.waiting = None if waiting is None else waiting(self.books)
-        self.evictions = None if evictions is None else evictions(self.books)
+        self.preemption = preemption(self.books)
+        evictor = None if self.preemption is None else self.preemption.evictor
+        self.waiting = None if waiting is None else waiting(self.books, evictor)
+        self.evictions = (
+            None if evictions is None or self.preemption is None else evictions(self.books, self.preemption)
+        )
         self._stop = threading.Event()
         nodes, pods = Selection(paths.NODES, "Node"), Selection(paths.PODS, "Pod")
         usual = ReflectorOptions(backoff=Backoff(most=LONGEST_PAUSE), unhealthy_after=UNHEALTHY_SECONDS, clock=clock)
@@ -115,6 +122,14 @@ class LeaderSession:
             Reflector(api, quotas, on_change=self._quota_changed, name="allocator-quotas", **usual)
             if product.takes_over
             else None
+        )
+        budgets = Selection(paths.DISRUPTION_BUDGETS, "PodDisruptionBudget")
+        self._budgets = (
+            None
+            if self.preemption is None
+            else Reflector(
+                api, budgets, on_change=self.preemption.objects.budget_changed, name="allocator-budgets", **usual
+            )
         )
         self._thread = threading.Thread(target=self._run, name="allocator-expiry", daemon=True)
 
@@ -146,6 +161,8 @@ class LeaderSession:
         yield self._pods, "pods"
         if self._quotas is not None:
             yield self._quotas, "ResourceQuotas"
+        if self._budgets is not None:
+            yield self._budgets, "PodDisruptionBudgets"
 
     @property
     def findings(self) -> tuple[AuditFinding, ...]:
@@ -198,7 +215,7 @@ class LeaderSession:
                 worker.stop(timeout)
         if self._thread.is_alive():
             self._thread.join(timeout)
-        for reflector in (self._nodes, self._pods, self._quotas, self._groups):
+        for reflector in (self._nodes, self._pods, self._quotas, self._budgets, self._groups):
             if reflector is not None:
                 reflector.stop(timeout)
 
@@ -264,7 +281,7 @@ class LeaderSession:
 
     def _filled(self) -> bool:
         """Begins to follow nodes and pods; whether all are known before the end."""
-        for reflector in (self._nodes, self._pods, self._quotas, self._groups):
+        for reflector in (self._nodes, self._pods, self._quotas, self._budgets, self._groups):
             if reflector is not None:
                 reflector.start()
         return all(self._came(reflector) for reflector, _ in self._needed())

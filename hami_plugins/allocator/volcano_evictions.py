@@ -6,13 +6,11 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from hami_plugins.allocator.cluster_objects import ClusterObjects
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
-from hami_plugins.allocator.settings import PreemptionSettings
+from hami_plugins.allocator.preemption import Preemption
 from hami_plugins.allocator.volcano_objects import VolcanoObjects
 from hami_plugins.allocator.volcano_planner import VolcanoPlanner
-from hami_plugins.allocator.volcano_preemption import Evicting, VolcanoPreemption
-from hami_plugins.kube import paths
+from hami_plugins.allocator.volcano_preemption import VolcanoPreemption
 from hami_plugins.kube.port import Selection, Watching
 from hami_plugins.kube.reflector import Backoff, ObjectChange, Reflector, ReflectorOptions
 
@@ -30,13 +28,11 @@ class VolcanoEvictions:
         self,
         api: Watching,
         books: LockedAllocationCache,
-        settings: PreemptionSettings,
+        preemption: Preemption,
         *,
-        evictor: Evicting | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._objects = VolcanoObjects()
-        budgets = ClusterObjects()
         self._has_groups = False
         options = ReflectorOptions(backoff=Backoff(most=LONGEST_PAUSE), clock=clock)
         self._reflectors = [
@@ -44,11 +40,12 @@ class VolcanoEvictions:
             for path, kind, change, name in (
                 (QUEUES, "Queue", self._objects.queue_changed, "queues"),
                 (PRIORITY_CLASSES, "PriorityClass", self._objects.class_changed, "classes"),
-                (paths.DISRUPTION_BUDGETS, "PodDisruptionBudget", budgets.budget_changed, "budgets"),
             )
         ]
-        planner = VolcanoPlanner(books, budgets, self._objects, unknown=self.unknown)
-        self.preemption = VolcanoPreemption(books, planner, settings, evictor=evictor, clock=clock)
+        planner = VolcanoPlanner(books, preemption.objects, self._objects, unknown=self.unknown)
+        self.preemption = VolcanoPreemption(
+            books, planner, preemption.settings, evictor=preemption.evictor, clock=clock
+        )
 
     def start(self) -> None:
         """Begins to follow the objects."""

@@ -1,4 +1,4 @@
-"""What is done for pods that wait under kube-scheduler: they are told why, and tried again when room appears."""
+"""What is done for pods that wait under kube-scheduler: told why, made room for, and tried again when there is some."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hami_plugins.allocations.answers import PodAllocation
+from hami_plugins.allocator.evictor import Evictor
 from hami_plugins.allocator.refusal_events import RefusalEvents
 from hami_plugins.allocator.requeuer import Requeuer
 from hami_plugins.engine.intake import PodInfo
@@ -18,14 +19,19 @@ class WaitingPods:
 
     requeuer: Requeuer
     events: RefusalEvents
+    evictor: Evictor | None = None
 
     def start(self) -> None:
         """Begins, when the whole cluster is known."""
         self.events.start()
         self.requeuer.start()
+        if self.evictor is not None:
+            self.evictor.start()
 
     def stop(self, timeout: float = 5.0) -> None:
         """Ends. May be called twice, and before ``start``."""
+        if self.evictor is not None:
+            self.evictor.stop(timeout)
         self.requeuer.stop(timeout)
         self.events.stop(timeout)
 
@@ -33,11 +39,15 @@ class WaitingPods:
         """More may be had than before, if the cache says so."""
         self.requeuer.look()
 
-    def asked(self, intake: PodInfo, nodes: Sequence[NodeName], *, fits: bool) -> None:
-        """A scheduler has asked which of these nodes take the pod."""
-        self.requeuer.asked(intake, nodes, fits=fits)
+    def asked(self, intake: PodInfo, nodes: Sequence[NodeName], *, fits: bool, known: bool) -> None:
+        """A scheduler has asked which of these nodes take the pod, which the API server is ``known`` to have."""
+        if known:
+            self.requeuer.asked(intake, nodes, fits=fits)
         if not fits:
-            self.events.refused(intake, nodes)
+            if known:
+                self.events.refused(intake, nodes)
+            if self.evictor is not None:
+                self.evictor.refused(intake, nodes)
 
     def bound(self, intake: PodInfo, allocation: PodAllocation) -> None:
         """The API server has taken the pod's Binding."""

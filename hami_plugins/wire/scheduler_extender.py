@@ -5,7 +5,7 @@ Go's structs have no JSON tags there: members are written as fields are called, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import filterfalse
 from typing import Any, Final, NamedTuple, cast
@@ -54,6 +54,51 @@ class ToBind:
     name: str
     uid: PodUid
     node: NodeName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionCall:
+    """A preempt call: the Pod, and by node the UIDs of the pods that the scheduler would evict there.
+
+    ``budgets`` is by node how many PodDisruptionBudgets that would break.
+    """
+
+    pod: Json
+    victims: Mapping[NodeName, tuple[PodUid, ...]]
+    budgets: Mapping[NodeName, int]
+
+
+def preemption(body: bytes) -> PreemptionCall:
+    """What a preempt call asks (``ExtenderPreemptionArgs``). Raises ``WireError`` for another body."""
+    call = _loaded(body)
+    pod = fields.member(call, "pod", PLACE)
+    if not pod:
+        raise fields.wrong(f"{PLACE} Pod", None, "a pod")
+    whole = call.get("nodenametometavictims") is None
+    member = "nodenametovictims" if whole else "nodenametometavictims"
+    victims: dict[NodeName, tuple[PodUid, ...]] = {}
+    budgets: dict[NodeName, int] = {}
+    for name, listed in fields.member(call, member, PLACE).items():
+        place = f"{PLACE} {member}[{name}]"
+        of_node = documents.folded(listed, place)
+        budgets[NodeName(name)] = fields.number(of_node, "numpdbviolations", place)
+        victims[NodeName(name)] = tuple(
+            _uid_of(each, f"{place}.Pods[{at}]", whole=whole)
+            for at, each in enumerate(fields.items(of_node, "pods", place))
+        )
+    return PreemptionCall(pod=pod, victims=victims, budgets=budgets)
+
+
+def preemption_reply(victims: Mapping[NodeName, Collection[PodUid]], budgets: Mapping[NodeName, int]) -> bytes:
+    """The pods to evict by node (``ExtenderPreemptionResult``); a node that is left out is no candidate any more."""
+    return orjson.dumps(
+        {
+            "NodeNameToMetaVictims": {
+                node: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": budgets.get(node, 0)}
+                for node, uids in victims.items()
+            }
+        }
+    )
 
 
 def candidates(body: bytes) -> Candidates:
@@ -120,6 +165,13 @@ def prioritize_reply(names: Sequence[NodeName], scores: Mapping[NodeName, float]
 def bind_reply(error: str = "") -> bytes:
     """The reply to a bind call."""
     return orjson.dumps({"Error": error})
+
+
+def _uid_of(raw: object, place: str, *, whole: bool) -> PodUid:
+    pod = fields.whole(raw, place)
+    if whole:
+        return PodUid(fields.needed(fields.member(pod, "metadata", place), "uid", f"{place}.metadata"))
+    return PodUid(fields.needed(documents.folded(pod, place), "uid", place))
 
 
 def _name_of(node: Json) -> NodeName:

@@ -328,3 +328,8 @@ def test_a_policy_of_never_keeps_others_from_being_evicted_for_a_pod() -> None:
 )
 def test_a_pod_that_is_about_to_be_ended_says_why(conditions: object, reason: str) -> None:
     assert objects.pod({"metadata": {"name": "p"}, "status": {"conditions": conditions}}).disruption == reason
+
+
+def test_the_node_on_which_room_is_made_is_read_and_a_malformed_one_is_none() -> None:
+    for written, node in (("n1", "n1"), ("", None), (7, None), (None, None)):
+        assert objects.pod({"metadata": {"name": "p"}, "status": {"nominatedNodeName": written}}).nominated == node

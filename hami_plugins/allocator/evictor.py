@@ -1,0 +1,291 @@
+"""Evicts pods for waiting pods of kube-scheduler's where the scheduler itself sees no need to.
+
+It preempts only where node sums are short, and does not ask an extender otherwise (Kubernetes 1.34: "expected at least
+one victim pod on node"). So where no device has room although the sums suffice, the pods to evict are chosen here. In
+this order: the room is kept, the API server is asked whether it would carry out all the evictions, the pod is told by
+``status.nominatedNodeName``, and then they are made. Who comes after a process that died finds that field.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+import structlog
+
+from hami_plugins.allocator import eviction_notes
+from hami_plugins.allocator.evictions import evict
+from hami_plugins.allocator.locked_cache import LockedAllocationCache
+from hami_plugins.allocator.metrics import EvictionMetrics
+from hami_plugins.allocator.reader import ReadPod
+from hami_plugins.allocator.refusal_notes import ToldPods
+from hami_plugins.allocator.settings import PreemptionSettings
+from hami_plugins.allocator.victim_planner import VictimPlanner
+from hami_plugins.engine.intake import PodInfo
+from hami_plugins.errors import KubeError
+from hami_plugins.kube import paths
+from hami_plugins.kube.events import EventRecorder, EventType, ObjectRef
+from hami_plugins.kube.port import Writing
+from hami_plugins.model.pods import Pod, PodRecord
+from hami_plugins.model.units import NodeName, PodUid
+from hami_plugins.preemption.values import EvictedPod, NoVictims
+from hami_plugins.wire import lenient
+from hami_plugins.wire.fields import Json
+
+WAITING: Final = 1_000
+"""Pods whose turn is to come; beyond that the oldest has to be refused again."""
+
+REPEATED: Final = 2.0
+"""Seconds between two looks at evictions that were not carried out yet."""
+
+CHANGED: Final = 0.1
+"""Seconds after which pods are looked for again where the nodes changed meanwhile."""
+
+UNSEEN: Final = 50
+"""Turns that a pod has of which its scheduler knew earlier than the watch."""
+
+REFUSED: Final = 30.0
+"""Seconds for which nobody is evicted for a pod after the API server has refused an eviction for it."""
+
+HOUR: Final = 3_600.0
+
+SLACK: Final = 120.0
+"""Seconds by which a victim may exceed its grace period before its room is given up."""
+
+GRACE: Final = 30.0
+"""The grace period of a pod that names none."""
+
+_log = structlog.get_logger(__name__)
+
+
+class _Waiting(NamedTuple):
+    """A pod whose turn comes at ``due``. With ``left`` an earlier leader has made room for it, maybe not all of it.
+
+    ``unseen`` counts the turns at which the watch had not shown it yet.
+    """
+
+    intake: PodInfo
+    nodes: Sequence[NodeName]
+    due: float = 0.0
+    left: bool = False
+    unseen: int = 0
+
+
+class Evictor:
+    """Works from a thread of its own, from ``start`` to ``stop``. Times are seconds of ``clock``."""
+
+    def __init__(  # noqa: PLR0913 - what it is made of
+        self,
+        api: Writing,
+        books: LockedAllocationCache,
+        planner: VictimPlanner,
+        settings: PreemptionSettings,
+        *,
+        read: ReadPod,
+        events: EventRecorder,
+        metrics: EvictionMetrics,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api = api
+        self._books = books
+        self._planner = planner
+        self._settings = settings
+        self._read = read
+        self._events = events
+        self._metrics = metrics
+        self._clock = clock
+        self._queue: OrderedDict[PodUid, _Waiting] = OrderedDict()
+        self._begun: dict[frozenset[PodUid], tuple[EvictedPod, ...]] = {}
+        self._told = ToldPods()
+        self._evicted: deque[tuple[float, PodUid]] = deque()
+        self._lock = threading.Lock()
+        self._due = threading.Event()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="allocator-evictions", daemon=True)
+
+    def start(self) -> None:
+        """Begins; what an earlier leader has begun is carried on."""
+        for intake in self._books.unplaced():
+            if intake.pod.nominated is not None:
+                self._put(_Waiting(intake, (intake.pod.nominated,), left=True))
+        self._thread.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Ends. May be called twice, and before ``start``."""
+        self._stop.set()
+        self._due.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout)
+
+    def refused(self, intake: PodInfo, nodes: Sequence[NodeName]) -> None:
+        """None of these nodes has devices for the pod. Returns at once."""
+        if self._settings.covers(intake.pod) and intake.pod.preempts:
+            self._put(_Waiting(intake, nodes))
+
+    def _put(self, waiting: _Waiting) -> None:
+        with self._lock:
+            uid = waiting.intake.pod.uid
+            self._queue.pop(uid, None)
+            self._queue[uid] = waiting
+            while len(self._queue) > WAITING:
+                self._queue.popitem(last=False)
+        self._due.set()
+
+    def evict(self, waiting: Sequence[tuple[Pod, NodeName]], victims: Sequence[EvictedPod]) -> None:
+        """Evicts these for pods whose room is kept on these nodes; both sides get events. Returns at once."""
+        kept = {pod.uid: found for pod, _ in waiting if (found := self._books.nomination(pod.uid)) is not None}
+        places = {node: pod for pod, node in reversed(waiting) if pod.uid in kept}
+        if not places:
+            return
+        self._metrics.preempted("begun")
+        for pod, node in waiting:
+            of_node = [victim for victim in victims if victim.node == node] or victims
+            if pod.uid in kept:
+                self._tell(pod, "Preempting", eviction_notes.for_preemptor(of_node, kept[pod.uid]), "Normal")
+        for victim in victims:
+            pod = places.get(victim.node) or next(iter(places.values()))
+            self._tell(victim.pod, "Preempted", eviction_notes.for_victim(victim.pod, pod, kept[pod.uid]), "Normal")
+        with self._lock:
+            self._begun[frozenset(kept)] = tuple(victims)
+        self._due.set()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._due.wait(self._pause())
+            self._due.clear()
+            try:
+                self._carry_on()
+                while not self._stop.is_set() and (waiting := self._next()) is not None:
+                    self._attend(waiting)
+                    self._carry_on()
+            except Exception:  # noqa: BLE001 - the outermost loop: one pod must not keep the others waiting
+                _log.exception("evictions_interrupted")
+
+    def _pause(self) -> float | None:
+        """Seconds until something is to be done; ``None`` where nothing waits."""
+        with self._lock:
+            due = [each.due - self._clock() for each in self._queue.values()]
+            return min((*due, REPEATED)) if self._begun else max(min(due), 0.0) if due else None
+
+    def _next(self) -> _Waiting | None:
+        """The pod of the highest priority whose turn has come."""
+        now = self._clock()
+        with self._lock:
+            due = [(each.intake.pod.priority, uid) for uid, each in self._queue.items() if each.due <= now]
+            return self._queue.pop(max(due)[1]) if due else None
+
+    def _attend(self, waiting: _Waiting) -> None:
+        """Makes room for the pod as the API server has it, if it still waits and has none."""
+        asked = waiting.intake.pod
+        seen = self._books.seen(asked.namespace, asked.name)
+        if seen is None and waiting.unseen < UNSEEN:
+            self._put(waiting._replace(due=self._clock() + CHANGED, unseen=waiting.unseen + 1))
+        intake = None if seen is None or seen.uid != asked.uid else seen.intake
+        if intake is not None and self._books.nomination(asked.uid) is None:
+            self._make_room(intake, waiting)
+
+    def _make_room(self, intake: PodInfo, waiting: _Waiting) -> None:
+        pod = intake.pod
+        found = self._planner.plan([intake], waiting.nodes)
+        if isinstance(found, NoVictims):
+            self._give_up(pod, eviction_notes.without_victims(found))
+            return
+        victims, ending, placed = found.plan.victims, found.plan.ending, found.plan.places[0][1]
+        if not (ending if waiting.left else victims or ending) or (victims and not self._settings.covers(pod)):
+            return  # it has room now, or nobody may be evicted for it
+        if victims and self._settings.dry_run:
+            self._metrics.preempted("dry-run")
+            self._tell(pod, "PreemptionDryRun", eviction_notes.in_dry_run(victims), "Normal")
+        elif victims and not self._allowed(len(victims)):
+            self._metrics.preempted("limited")
+            _log.info("evictions_limited", pod=pod.full_name, victims=len(victims))
+            self._put(waiting._replace(due=self._clock() + REPEATED))
+        elif not self._planner.nominate(found, lasting=self._lasting((*victims, *ending))):
+            self._put(waiting._replace(due=self._clock() + CHANGED))
+        elif why := self._refusal(victims):
+            self._books.withdraw(pod.uid)
+            self._give_up(pod, why)
+            self._put(waiting._replace(due=self._clock() + REFUSED))
+        else:
+            self._nominate(pod, placed.node)
+            if victims:
+                self.evict([(pod, placed.node)], victims)
+
+    def _give_up(self, pod: Pod, why: str) -> None:
+        self._metrics.preempted("impossible")
+        if self._told.first(pod.uid, (why,), self._clock()):
+            self._tell(pod, "PreemptionNotPossible", why, "Warning")
+
+    def _refusal(self, victims: Sequence[EvictedPod]) -> str:
+        """Why the API server would not carry out all the evictions; empty where it would."""
+        for victim in victims:
+            if error := evict(self._api, victim.pod, dry=True):
+                return eviction_notes.refused(victim.pod, str(error))
+        return ""
+
+    def _carry_on(self) -> None:
+        """Evicts what is not evicted yet, for pods that still have their room."""
+        for uids, victims in tuple(self._begun.items()):
+            kept = any(self._books.nomination(uid) is not None for uid in uids)
+            left = tuple(victim for victim in victims if kept and not self._is_evicted(victim))
+            with self._lock:
+                self._begun.pop(uids)
+                if left:
+                    self._begun[uids] = left
+
+    def _is_evicted(self, victim: EvictedPod) -> bool:
+        """Evicts the pod; whether it is on its way, or has ended by itself."""
+        if not self._books.leaving([victim.pod.uid]):
+            return True
+        if error := evict(self._api, victim.pod):
+            self._metrics.evicted("refused")
+            _log.warning("eviction_refused", pod=victim.pod.full_name, error=str(error))
+            return False
+        self._evicted.append((self._clock(), victim.pod.uid))
+        self._metrics.evicted("evicted")
+        _log.info("evicted", pod=victim.pod.full_name, node=victim.node)
+        return True
+
+    def _allowed(self, more: int) -> bool:
+        """Whether so many more may be evicted now, of all that still run and in this hour."""
+        now = self._clock()
+        while self._evicted and self._evicted[0][0] + HOUR <= now:
+            self._evicted.popleft()
+        if len(self._evicted) + more > self._settings.per_hour:
+            return False
+        running = self._books.leaving(uid for _, uid in self._evicted)
+        return not running or len(running) + more <= self._settings.at_once
+
+    def _lasting(self, victims: Sequence[EvictedPod]) -> float:
+        """Seconds until all of them should have ended."""
+        return SLACK + max((self._grace(each.pod) for each in victims), default=0.0)
+
+    def _grace(self, record: PodRecord) -> float:
+        try:
+            raw = self._read(record.namespace, record.name) or {}
+        except KubeError:
+            raw = {}
+        written = _number(lenient.inside(raw, "metadata"), "deletionGracePeriodSeconds")
+        return written or _number(lenient.inside(raw, "spec"), "terminationGracePeriodSeconds") or GRACE
+
+    def _nominate(self, pod: Pod, node: NodeName) -> None:
+        """Writes where room is made: the scheduler looks there first, and whoever leads next carries on."""
+        body = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}}
+        try:
+            self._api.merge_patch(paths.pod_status(pod.namespace, pod.name), body)
+        except KubeError as error:
+            _log.warning("nomination_not_written", pod=pod.full_name, node=node, error=str(error))
+
+    def _tell(self, pod: Pod | PodRecord, reason: str, text: str, kind: EventType) -> None:
+        regarding = ObjectRef("Pod", pod.name, pod.uid, pod.namespace)
+        self._events.emit(regarding, reason, text, type=kind, now=datetime.now(UTC))
+        _log.info("preemption", pod=pod.full_name, reason=reason, text=text)
+
+
+def _number(raw: Json, name: str) -> float:
+    value = raw.get(name)
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else 0.0

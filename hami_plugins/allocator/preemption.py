@@ -1,0 +1,59 @@
+"""What one leader has for preemption: the objects that it depends on, the search, the evictor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hami_plugins.allocations.mode import PreemptionMode
+from hami_plugins.allocator.cluster_objects import ClusterObjects
+from hami_plugins.allocator.evictor import Evictor
+from hami_plugins.allocator.kube_preemption import KubePreemption
+from hami_plugins.allocator.locked_cache import LockedAllocationCache
+from hami_plugins.allocator.metrics import EvictionMetrics
+from hami_plugins.allocator.reader import ReadPod
+from hami_plugins.allocator.settings import PreemptionSettings
+from hami_plugins.allocator.victim_planner import VictimPlanner
+from hami_plugins.kube.events import EventRecorder
+from hami_plugins.kube.port import Writing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preemption:
+    """``evictor`` is only there in mode ``full``."""
+
+    settings: PreemptionSettings
+    objects: ClusterObjects
+    planner: VictimPlanner
+    scheduler: KubePreemption
+    evictor: Evictor | None
+
+
+def preemption(  # noqa: PLR0913 - what it is made of
+    settings: PreemptionSettings,
+    api: Writing,
+    books: LockedAllocationCache,
+    *,
+    read: ReadPod,
+    events: EventRecorder,
+    metrics: EvictionMetrics,
+) -> Preemption | None:
+    """All that belongs to the set mode; ``None`` where nobody is to be evicted."""
+    if settings.mode is PreemptionMode.OFF:
+        return None
+    objects = ClusterObjects()
+    planner = VictimPlanner(books, objects)
+    evictor = None
+    if settings.mode is PreemptionMode.FULL:
+        evictor = Evictor(api, books, planner, settings, read=read, events=events, metrics=metrics)
+    return Preemption(
+        settings=settings,
+        objects=objects,
+        planner=planner,
+        scheduler=KubePreemption(books=books, planner=planner),
+        evictor=evictor,
+    )
+
+
+PreemptionOf = Callable[[LockedAllocationCache], Preemption | None]
+"""What makes that for the cache of a leader."""
