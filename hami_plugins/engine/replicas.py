@@ -27,6 +27,8 @@ def key_of(pod: Pod) -> Hashable:
         pod.priority_class,
         pod.runtime_class,
         (pod.gated, pod.terminating, pod.init_finished, pod.preempts, pod.preemptable),
+        pod.nominated,
+        pod.disruption,
     )
 
 

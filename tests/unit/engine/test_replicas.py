@@ -37,6 +37,8 @@ CHANGED: Mapping[str, Any] = {
     "of_group": {"a": "b"},
     "preempts": False,
     "preemptable": False,
+    "nominated": "n",
+    "disruption": "PreemptionByScheduler",
 }
 
 

@@ -85,6 +85,10 @@ SUBMITTED_ON_PURPOSE: Mapping[str, set[tuple[str, str]]] = {
     "114-init-containers-one-after-another": {("HP722", f"PodGroup default/{name}") for name in ("g", "h")},
     "115-priority-of-group-and-pods": {("HP722", "PodGroup default/g")},
     "120-gang-tried-first-keeps-cards": {("HP722", "PodGroup default/g3")},
+    "207-preempt-for-a-gang": {("HP722", "PodGroup default/g")},
+    "208-preempt-a-gang-as-a-whole": {("HP722", "PodGroup default/g")},
+    "209-preempt-for-a-gang-on-two-nodes": {("HP722", "PodGroup default/g")},
+    "210-preempt-for-half-a-gang": {("HP722", "PodGroup default/g")},
 }
 
 
