@@ -26,9 +26,6 @@ class DeviceShortage(NamedTuple):
     cores: int
 
 
-ENOUGH = DeviceShortage(0, 0, 0)
-
-
 class Limit(NamedTuple):
     """The most that others may hold of one usable device for the request to fit beside them.
 

@@ -65,11 +65,15 @@ class _Copies(NamedTuple):
 
 
 class _Gauge(NamedTuple):
-    """One request on nodes of one shape. ``sets`` are those it may be allocated, ``None`` where any devices will do."""
+    """One request on nodes of one shape. ``sets`` are those it may be allocated, ``None`` where any devices will do.
+
+    ``most`` is how many devices an empty node has for it.
+    """
 
     bounds: RequestBounds
     devices: tuple[_Copies, ...]
     sets: tuple[frozenset[int], ...] | None
+    most: int
 
     @classmethod
     def of(cls, spec: VendorSpec, request: DeviceRequest, policy: Policy, entry: NodeEntry) -> _Gauge:
@@ -89,7 +93,8 @@ class _Gauge(NamedTuple):
             )
             for limit in bounds.limits(entry)
         )
-        return cls(bounds, devices, None if together is None else tuple(map(frozenset, together.sets)))
+        most = sum(each.times for each in devices if min(each.slots, each.memory, each.cores) >= 0)
+        return cls(bounds, devices, None if together is None else tuple(map(frozenset, together.sets)), most)
 
     def options(
         self, entry: NodeEntry, copies: int, freed: Mapping[int, Amount], by_device: Mapping[int, Sequence[_Held]]
@@ -128,6 +133,10 @@ class RoomBounds:
             (name, amount) for name, amount in demand.constraints.requests if amount and name not in uncounted
         ]
         self._gauges: dict[NodeShape, tuple[_Gauge, ...]] = {}
+
+    def may_serve(self, entry: NodeEntry) -> bool:
+        """Whether a node could take one copy if no pod were on it; looked at once for all nodes of a shape."""
+        return all(gauge.most >= gauge.bounds.request.count for gauge in self._on(entry))
 
     def costs(self, entry: NodeEntry, rows: Sequence[Row], copies: int, gone: Iterable[Row] = ()) -> list[int]:
         """At least what room for 1, 2 ... ``copies`` pods costs when ``gone`` have left; ``rows`` are sorted by cost.

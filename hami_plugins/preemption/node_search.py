@@ -6,13 +6,14 @@ import heapq
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.units import DeviceId
 from hami_plugins.preemption.bounds import Amount, RoomBounds, Row, added, freed_by
-from hami_plugins.preemption.costs import NEVER, CostScale
+from hami_plugins.preemption.costs import NEVER, Scale
 from hami_plugins.preemption.rules import EvictionRules
 from hami_plugins.preemption.values import EvictedPod
 from hami_plugins.queueing.queues import requests_of, summed
@@ -54,11 +55,23 @@ class Branch(NamedTuple):
     left: frozenset[str] = frozenset()
 
 
+def rows_of(entry: NodeEntry, may_go: Callable[[PodRecord], bool], scale: Scale) -> list[Row]:
+    """The pods that may leave a node one by one, the cheapest first; a pod counts with its own priority."""
+    position = {device: at for at, device in enumerate(entry.ids)}
+    rows = [
+        Row(scale.of(record, record.priority), freed_by(record, position), record.requests)
+        for record in entry.pods
+        if may_go(record)
+    ]
+    rows.sort(key=itemgetter(0))
+    return rows
+
+
 def units_of(
     entry: NodeEntry,
     may_go: Callable[[PodRecord], bool],
     rules: EvictionRules,
-    scale: CostScale,
+    scale: Scale,
     *,
     whole_cost: bool,
 ) -> list[Unit]:
@@ -85,7 +98,7 @@ def units_of(
     return sorted(found, key=lambda unit: (unit.row.cost, unit.name))
 
 
-def _row(records: Sequence[PodRecord], position: Mapping[DeviceId, int], scale: CostScale, rules: EvictionRules) -> Row:
+def _row(records: Sequence[PodRecord], position: Mapping[DeviceId, int], scale: Scale, rules: EvictionRules) -> Row:
     frees: dict[int, Amount] = {}
     for record in records:
         for at, amount in freed_by(record, position):

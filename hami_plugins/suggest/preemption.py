@@ -1,22 +1,29 @@
-"""Which pods, were they gone, could make room for another: one by arithmetic, several where devices go in sets."""
+"""Which pods a person may delete so that another fits: the fewest and smallest, by the search for victims.
+
+A person may delete what no scheduler evicts: budgets, gangs and queues do not matter here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from itertools import islice
-from operator import ge
-from typing import Final, NamedTuple
+from functools import partial
+from heapq import heapify, heappop
+from typing import Final
 
-from hami_plugins.engine.blockers import MOST_NODES, Blocked, blocked_on
-from hami_plugins.engine.bounds import ENOUGH, DeviceShortage, RequestBounds
-from hami_plugins.engine.eligibility import objection, shortages
+from hami_plugins.engine.apply import without_pods
+from hami_plugins.engine.eligibility import objection
+from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import PodRecord
-from hami_plugins.model.quantity import NANO
-from hami_plugins.model.units import DeviceId
 from hami_plugins.model.verdicts import Reason
+from hami_plugins.preemption.bounds import RoomBounds
+from hami_plugins.preemption.costs import NEVER, SizeScale
+from hami_plugins.preemption.node_search import NodeSearch, rows_of, units_of
+from hami_plugins.preemption.rules import EvictionRules, Preemptor
+from hami_plugins.suggest.changes import Counterfactual, Removed
 from hami_plugins.suggest.refusals import Refusals
+from hami_plugins.suggest.search import Search
 
 TAKEN: Final = frozenset(
     {
@@ -32,95 +39,60 @@ TAKEN: Final = frozenset(
         Reason.APP_CLASS,
         Reason.GROUP,
         Reason.MODE,
+        Reason.TOPOLOGY,
     }
 )
 """Objections to a device that can be there because of who uses it."""
 
+MOST_SEARCHED: Final = 64
+"""Nodes that are searched, those first on which the fewest and smallest pods could be enough."""
 
-class Victim(NamedTuple):
-    """A pod whose leaving could be enough."""
+MOST_TOGETHER: Final = 8
+"""Pods that are suggested together."""
 
-    pod: PodRecord
-    entry: NodeEntry
-    memory: int
-    cores: int
-
-    @property
-    def size(self) -> tuple[bool, int, int, int, str]:
-        """The sort key: what is lost. A pod that is going anyway is no loss."""
-        cpu = dict(self.pod.requests).get("cpu", 0)
-        return not self.pod.terminating, self.memory, self.cores, cpu, self.pod.full_name
+_SCALE: Final = SizeScale()
+_NO_RULES: Final = EvictionRules(
+    ClusterSnapshot(), Preemptor(infos=(), priority=0, group="", queue="", requests={}), None
+)
 
 
-def victims(refusals: Refusals) -> Iterator[Victim]:
-    """Every pod whose leaving could be enough, in no particular order."""
-    gauges = refusals.gauges(refusals.question)
-    for entry in refusals.lifted_by(TAKEN):
-        wanted = [each for gauge in gauges if (each := _Wanted.of(gauge, entry)).missing > 0]
-        if any(each.missing > len(each.lacks) for each in wanted):
-            continue
-        for pod in entry.pods:
-            if all(each.comes_free_with(pod) for each in wanted):
-                yield _victim(pod, entry)
-    for entry in refusals.objecting:
-        needs = _needs(refusals, entry)
-        for pod in entry.pods if needs else ():
-            given = {"pods": NANO, **dict(pod.requests)}
-            if all(given.get(resource, 0) >= need for resource, need in needs.items()):
-                yield _victim(pod, entry)
-
-
-def victims_together(refusals: Refusals, may_go: Callable[[PodRecord], bool]) -> Iterator[Blocked]:
-    """The sets of devices that two or more pods keep from the question, none of which has to stay."""
+def without_victims(search: Search, refusals: Refusals, may_go: Callable[[PodRecord], bool]) -> Counterfactual | None:
+    """The question answered without the fewest and smallest pods of one node that may go and are enough."""
     question = refusals.question
-    requests = dict.fromkeys(each for container in question.demand.devices.containers for each in container.requests)
-    for request in requests:
-        spec = refusals.registry[request.vendor]
-        if spec.topology.together is None:
-            continue
-        for entry in islice(refusals.lifted_by(TAKEN | {Reason.TOPOLOGY}), MOST_NODES):
-            for blocked in blocked_on(spec, request, question.policy, entry):
-                if len(blocked.holders) > 1 and all(may_go(each.pod) for each in blocked.holders):
-                    yield blocked
+    bounds = RoomBounds(question.demand, question.policy, refusals.registry, refusals.uncounted)
+    waiting: list[tuple[int, int, NodeEntry]] = []
+    for number, entry in enumerate(filter(bounds.may_serve, _nodes(refusals))):
+        (least,) = bounds.costs(entry, rows_of(entry, may_go, _SCALE), 1)
+        if least < NEVER:
+            waiting.append((least, number, entry))
+    heapify(waiting)
+    best: tuple[int, tuple[PodRecord, ...], NodeEntry] | None = None
+    for _ in range(min(MOST_SEARCHED, len(waiting))):
+        least, _, entry = heappop(waiting)
+        if best is not None and least >= best[0]:
+            break
+        takes = partial(_is_proven, search, entry)
+        units = units_of(entry, may_go, _NO_RULES, _SCALE, whole_cost=False)
+        cost, chosen = NodeSearch(entry, units, bounds, _NO_RULES, takes).cheapest(1)
+        if cost < NEVER and len(chosen) <= MOST_TOGETHER and (best is None or cost < best[0]):
+            best = cost, tuple(unit.records[0] for unit in chosen), entry
+    return None if best is None else _without(search, best[2], best[1])
 
 
-class _Wanted(NamedTuple):
-    """How many devices are missing on a node for one request, and what lacks on those that could be among them."""
-
-    missing: int
-    lacks: Mapping[DeviceId, DeviceShortage]
-
-    @classmethod
-    def of(cls, gauge: RequestBounds, entry: NodeEntry) -> _Wanted:
-        missing = gauge.request.count - gauge.capable(entry)
-        return cls(missing, {entry.ids[at]: lack for at, lack in gauge.lacking(entry)} if missing > 0 else {})
-
-    def comes_free_with(self, pod: PodRecord) -> bool:
-        """Whether what a pod holds makes up for what lacks, on as many devices as are missing."""
-        missing, lacks = self
-        held = _held(pod, lacks)
-        return missing <= sum(1 for device, gives in held.items() if all(map(ge, gives, lacks[device])))
+def _nodes(refusals: Refusals) -> Iterator[NodeEntry]:
+    """Nodes that refuse for what others hold: of their devices, or of their sums alone."""
+    yield from refusals.lifted_by(TAKEN)
+    constraints = replace(refusals.question.demand.constraints, requests=())
+    for entry in refusals.objecting:
+        if objection(replace(entry, requested={}), constraints, refusals.uncounted) is None:
+            yield entry
 
 
-def _held(pod: PodRecord, devices: Container[DeviceId]) -> Mapping[DeviceId, DeviceShortage]:
-    """What a pod gives back of some devices, or more: init containers count as if they ran beside the others."""
-    held: dict[DeviceId, DeviceShortage] = {}
-    for allocation in pod.allocations:
-        for share in allocation.shares:
-            if share.device in devices:
-                slots, memory, cores = held.get(share.device, ENOUGH)
-                held[share.device] = DeviceShortage(slots + 1, memory + share.memory, cores + share.cores)
-    return held
+def _is_proven(search: Search, entry: NodeEntry, leaving: Collection[PodRecord], _copies: int) -> bool:
+    return _without(search, entry, leaving) is not None
 
 
-def _victim(pod: PodRecord, entry: NodeEntry) -> Victim:
-    shares = [share for allocation in pod.allocations for share in allocation.shares]
-    return Victim(pod, entry, sum(share.memory for share in shares), sum(share.cores for share in shares))
-
-
-def _needs(refusals: Refusals, entry: NodeEntry) -> Mapping[str, int]:
-    """What is missing of plain resources (nano units) on a node that objects to nothing else; empty for other nodes."""
-    constraints = refusals.question.demand.constraints
-    if objection(replace(entry, requested={}), replace(constraints, requests=()), refusals.uncounted) is not None:
-        return {}
-    return {each.resource: each.asked - each.free for each in shortages(entry, constraints, refusals.uncounted)}
+def _without(search: Search, entry: NodeEntry, leaving: Collection[PodRecord]) -> Counterfactual | None:
+    gone = set(map(id, leaving))
+    left = without_pods(entry, lambda record: id(record) in gone)
+    return search.proven(tuple(Removed(pod=pod, node=entry.name) for pod in leaving), left)

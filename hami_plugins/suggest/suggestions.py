@@ -6,8 +6,8 @@ Single changes come before pairs, cheap ones before dear ones. What a change cos
 * giving up a wish (a selector, a policy, a node constraint), or tolerating a taint: 0.5, as much as half of an amount;
 * another label of a node, which says in which sets its devices are allocated: 1;
 * a raised quota: 1, and up to 1 more by how much it is raised;
-* another pod's place: 2 and up to 1 more by how much of the node it holds; 0.25 if that pod is going already; where
-  devices go in sets, several pods may have to go, and do where no single one would do;
+* another pod's place: 2 and up to 1 more by how much of the node it holds; 0.25 if that pod is going already; several
+  pods may have to go together where no single one would do;
 * one more node: 4.
 
 Every change offered has been decided, so it is known to work; what is not offered may still exist, because only the
@@ -20,13 +20,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from heapq import nsmallest
 from itertools import combinations, islice
-from operator import is_
 from typing import Final
 
-from hami_plugins.engine.apply import without_pods
-from hami_plugins.engine.blockers import Blocked
 from hami_plugins.engine.decide import Decider, DecisionRequest, PodDemand
 from hami_plugins.engine.eligibility import repelling
 from hami_plugins.model.cluster import ClusterSnapshot
@@ -36,9 +32,9 @@ from hami_plugins.model.policy import Policy
 from hami_plugins.model.units import NodeName, VendorName
 from hami_plugins.model.verdicts import Fit, Reason
 from hami_plugins.suggest.additions import newcomers
-from hami_plugins.suggest.changes import AddedNode, ChangeKind, Counterfactual, Labelled, Removed, Settle
+from hami_plugins.suggest.changes import AddedNode, ChangeKind, Counterfactual, Labelled, Settle
 from hami_plugins.suggest.knobs import Knob, device_levers, node_levers
-from hami_plugins.suggest.preemption import Victim, victims, victims_together
+from hami_plugins.suggest.preemption import without_victims
 from hami_plugins.suggest.refusals import Refusals
 from hami_plugins.suggest.search import MOST_NODES, Search
 
@@ -47,9 +43,6 @@ MOST_PAIRS: Final = 48
 
 MOST_TAINTS: Final = 4
 """Taints that are tried, the most frequent ones."""
-
-MOST_VICTIMS: Final = 64
-"""Pods whose leaving is tried, the smallest ones."""
 
 
 def relax(  # noqa: PLR0913 - the arguments of decide, and what may be offered
@@ -81,16 +74,13 @@ def relax(  # noqa: PLR0913 - the arguments of decide, and what may be offered
     for vendor, headroom in demand.headroom:
         _keep(found, search.quota(vendor, headroom))
     _keep(found, _relabelled(search, refusals))
-    removable = [each for each in victims(refusals) if spared is None or not spared(each.pod)]
-    if not _keep(found, _without_victim(search, (each for each in removable if each.pod.priority <= priority))):
-        may_go = partial(_may_go, priority=priority, spared=spared)
-        _keep(found, _without_several(search, victims_together(refusals, may_go)))
+    _keep(found, without_victims(search, refusals, partial(_may_go, priority=priority, spared=spared)))
     _keep(found, _with_newcomer(search, newcomers(snapshot, refusals, spare_shapes)))
     if len(found) < limit:
         for one, other in islice(_pairs(stuck, refusals), MOST_PAIRS):
             _keep(found, search.pair(one, other))
     if not found:
-        _keep(found, _without_victim(search, removable))
+        _keep(found, without_victims(search, refusals, partial(_may_go, priority=None, spared=spared)))
     return tuple(sorted(found.values(), key=_rank)[:limit])
 
 
@@ -137,35 +127,8 @@ def _pairs(levers: Sequence[Knob], refusals: Refusals) -> Iterator[tuple[Knob, K
             yield one, other
 
 
-def _without_victim(search: Search, candidates: Iterable[Victim]) -> Counterfactual | None:
-    """The smallest of these pods whose leaving is enough."""
-    for victim in nsmallest(MOST_VICTIMS, candidates, key=lambda each: each.size):
-        pod, entry = victim.pod, victim.entry
-        left = without_pods(entry, partial(is_, pod))
-        found = search.proven((Removed(pod=pod, node=entry.name),), left)
-        if found is not None:
-            return found
-    return None
-
-
-def _may_go(pod: PodRecord, *, priority: int, spared: Callable[[PodRecord], bool] | None) -> bool:
-    return pod.priority <= priority and (spared is None or not spared(pod))
-
-
-def _without_several(search: Search, candidates: Iterable[Blocked]) -> Counterfactual | None:
-    """The fewest and smallest pods that hold a set of devices together."""
-    for blocked in nsmallest(MOST_VICTIMS, candidates, key=lambda each: each.rank):
-        entry = blocked.entry
-        leaving = [each.pod for each in blocked.holders]
-        left = without_pods(entry, partial(_is_among, pods=leaving))
-        found = search.proven(tuple(Removed(pod=pod, node=entry.name) for pod in leaving), left)
-        if found is not None:
-            return found
-    return None
-
-
-def _is_among(record: PodRecord, *, pods: Sequence[PodRecord]) -> bool:
-    return any(record is each for each in pods)
+def _may_go(pod: PodRecord, *, priority: int | None, spared: Callable[[PodRecord], bool] | None) -> bool:
+    return (priority is None or pod.priority <= priority) and (spared is None or not spared(pod))
 
 
 def _relabelled(search: Search, refusals: Refusals) -> Counterfactual | None:

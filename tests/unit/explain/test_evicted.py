@@ -66,6 +66,7 @@ def test_a_pod_that_is_gone_says_why() -> None:
 def test_a_uid_that_nobody_has_stays_as_it_is() -> None:
     found = eviction_of(a_listing(low="Preempted by pod uid-9 on node n0"), "default/low")
     assert found == Eviction(message="Preempted by pod uid-9 on node n0")
+    assert list(found.lines) == ["evicted: Preempted by pod uid-9 on node n0"]
 
 
 def test_pods_without_uid_are_not_taken_for_named() -> None:

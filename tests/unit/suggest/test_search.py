@@ -12,7 +12,6 @@ from hami_plugins.model.vendor import Candidate, ContainerRequest
 from hami_plugins.model.verdicts import Reason
 from hami_plugins.suggest.changes import AddedNode, ChangeKind
 from hami_plugins.suggest.knobs import device_levers
-from hami_plugins.suggest.preemption import victims
 from hami_plugins.suggest.refusals import Refusals
 from hami_plugins.suggest.search import Search
 from tests import acme, acme_variants
@@ -50,12 +49,6 @@ def test_nodes_without_devices_are_no_refusals_that_a_change_could_lift() -> Non
 def test_nodes_that_fit_are_no_refusals() -> None:
     question = DecisionRequest(wanting(a_request()), DEFAULT_POLICY)
     assert list(refusals(a_snapshot(a_node()), question).nodes()) == []
-
-
-def test_a_pod_that_holds_other_cards_than_those_that_are_short_is_no_victim() -> None:
-    cluster = a_snapshot(a_busy_node("a", (16_000, 0), (100, 0)))
-    question = DecisionRequest(wanting(a_request(count=2, memory=12_000)), DEFAULT_POLICY)
-    assert [each.pod.name for each in victims(refusals(cluster, question))] == ["a-pod-0"]
 
 
 def test_a_node_that_takes_no_more_than_another_one_is_left_after_one_trial() -> None:

@@ -171,10 +171,6 @@ class TestWhatIsOffered:
         nodes = a_snapshot(a_busy_node("a", FREE, FREE, FREE, HELD))
         assert of_kind(offered(nodes, wanting(three), specs=(LABELLED,)), ChangeKind.NODE_LABEL) is None
 
-    def test_sets_of_one_vendor_are_no_matter_of_another(self) -> None:
-        nodes = a_snapshot(a_busy_node("a", HELD, HELD))
-        assert of_kind(offered(nodes, wanting(TWO)), ChangeKind.VICTIM, ChangeKind.VICTIM) is None
-
     def test_a_pod_that_holds_both_is_one(self) -> None:
         entry = a_busy_node("a", FREE, FREE)
         wide = a_pod_on("a-0", 16_384, 100, name="wide")

@@ -1,5 +1,6 @@
 """The smallest changes that make a refused pod fit: which are offered, how far they go, in which order."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -15,9 +16,11 @@ from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import ContainerDemand, ContainerKind, DeviceSelector, Percent
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName
 from hami_plugins.model.vendor import Headroom
+from hami_plugins.suggest import preemption
 from hami_plugins.suggest.changes import (
     AddedNode,
     ChangeKind,
+    Counterfactual,
     Dropped,
     LessOf,
     LessPlain,
@@ -65,6 +68,14 @@ class TestNothingIsOffered:
         impossible = a_request(count=3, memory=99_999, cores=50, selector=DeviceSelector(use_models=("none",)))
         broken = a_node("node-0", a_device(cores=0, memory=0, slots=0))
         assert offered(a_snapshot(broken), wanting(impossible)) == ()
+
+
+def removed(found: Sequence[Counterfactual]) -> tuple[Removed, ...]:
+    """The pods of the one suggestion that removes some; empty where none does."""
+    kinds = {ChangeKind.VICTIM}
+    chosen = [each.changes for each in found if set(each.kinds) == kinds]
+    assert len(chosen) <= 1
+    return tuple(each for changes in chosen for each in changes if isinstance(each, Removed))
 
 
 class TestLessOfAResource:
@@ -380,9 +391,37 @@ class TestAnotherPodsPlace:
         found = offered(a_snapshot(node), wanting(a_request(count=2, memory=9_500)))
         assert of_kind(found, ChangeKind.VICTIM) is not None
 
-    def test_does_not_help_when_one_pod_is_not_enough(self) -> None:
-        node = with_pods(a_busy_node("a", (0, 0)), [a_pod_on("a-0", 6_000, name=name) for name in ("x", "y")])
-        assert of_kind(offered(a_snapshot(node), wanting(a_request(memory=16_000))), ChangeKind.VICTIM) is None
+    def test_is_that_of_several_pods_where_one_is_not_enough(self) -> None:
+        node = with_pods(a_busy_node("a", (0, 0)), [a_pod_on("a-0", 5_000, name=name) for name in ("x", "y", "z")])
+        found = offered(a_snapshot(node), wanting(a_request(memory=10_000)), limit=9)
+        assert [each.pod.name for each in removed(found)] == ["x", "y"]
+        assert removed(offered(a_snapshot(node), wanting(a_request(memory=17_000)), limit=9)) == ()
+
+    def test_is_that_of_one_pod_before_several_smaller_ones(self) -> None:
+        several = with_pods(a_busy_node("a", (0, 0)), [a_pod_on("a-0", 8_000, name=name) for name in ("x", "y")])
+        one = with_pods(a_busy_node("b", (0, 0)), [a_pod_on("b-0", 16_384, name="large")])
+        found = offered(a_snapshot(several, one), wanting(a_request(memory=16_000)), limit=9)
+        assert [each.pod.name for each in removed(found)] == ["large"]
+
+    def test_is_that_of_no_more_pods_than_a_person_deletes_together(self) -> None:
+        def found(pods: int) -> tuple[Removed, ...]:
+            names = [f"p{at}" for at in range(pods)]
+            node = with_pods(a_busy_node("a", (0, 0)), [a_pod_on("a-0", 1_700, name=name) for name in names])
+            return removed(offered(a_snapshot(node), wanting(a_request(memory=16_384)), limit=9))
+
+        assert len(found(8)) == 8
+        assert found(9) == ()
+
+    def test_is_that_of_pods_on_the_cards_that_are_short(self) -> None:
+        cluster = a_snapshot(a_busy_node("a", (16_000, 0), (100, 0)))
+        found = offered(cluster, wanting(a_request(count=2, memory=12_000)), limit=9)
+        assert [each.pod.name for each in removed(found)] == ["a-pod-0"]
+
+    def test_is_looked_for_on_the_nodes_where_the_least_could_be_enough(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(preemption, "MOST_SEARCHED", 1)
+        cluster = a_snapshot(*(a_busy_node(name, (16_000 - at, 0)) for at, name in enumerate("abc")))
+        found = offered(cluster, wanting(a_request(memory=16_000)), limit=9)
+        assert [each.node for each in removed(found)] == ["c"]
 
     def test_frees_plain_resources_too(self) -> None:
         node = with_pods(
