@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from hami_plugins.allocations.cache import HOLD, KEEP
 from hami_plugins.allocations.mode import AllocatorMode, PreemptionMode
@@ -116,6 +116,12 @@ class PreemptionSettings(Strict):
         120,
         description="Pods that the server evicts in an hour, at most.",
     )
+
+    @field_validator("mode", mode="before")
+    @classmethod
+    def _unquoted(cls, written: object) -> object:
+        """YAML reads a bare ``off`` as false."""
+        return PreemptionMode.OFF if written is False else written
 
     @model_validator(mode="after")
     def _names_its_classes(self) -> PreemptionSettings:

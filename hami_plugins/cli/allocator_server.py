@@ -150,7 +150,12 @@ def print_scheduler_conf(inputs: AllocatorInputs, *, form: Form) -> int:
     resources, timeout = scheduler_resources(vendors), timeout_of(vendors)
     url = settings.plain_url(SCHEDULER_PATH)
     document = kube_scheduler_configuration.document(
-        url, resources, ignored=ignored_by_scheduler(vendors), binds=settings.scheduler.binds, timeout=timeout
+        url,
+        resources,
+        ignored=ignored_by_scheduler(vendors),
+        binds=settings.scheduler.binds,
+        evicts=settings.preemption.mode.evicts,
+        timeout=timeout,
     )
     return print_documents((document,), form)
 
@@ -168,6 +173,7 @@ def check_scheduler_conf(inputs: AllocatorInputs, *, source: str, form: Form, he
         resources,
         ignored=ignored_by_scheduler(vendors),
         binds=settings.scheduler.binds,
+        evicts=settings.preemption.mode.evicts,
         timeout=timeout,
     )
     return allocator.print_check(

@@ -462,12 +462,15 @@ def test_the_webhooks_are_those_of_the_program(one_helm: Helm, name: str) -> Non
     assert configuration["metadata"]["name"] == expected["metadata"]["name"]
 
 
-@pytest.mark.parametrize("binds", [False, True])
+@pytest.mark.parametrize(("binds", "evicts"), [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize("name", ["neuron", "hami", "everything"])
-def test_kube_scheduler_is_configured_as_the_program_prints_it(one_helm: Helm, name: str, *, binds: bool) -> None:
+def test_kube_scheduler_is_configured_as_the_program_prints_it(
+    one_helm: Helm, name: str, *, binds: bool, evicts: bool
+) -> None:
     """The part that asks the server; the profile is the values' own."""
     scheduler = {"enabled": True, "image": "a/b:1"}
-    more = {"settings": {"scheduler": {"binds": binds}}, "kubeScheduler": scheduler, "fullnameOverride": "cards"}
+    told = {"scheduler": {"binds": binds}, **({"preemption": {"mode": "scheduler"}} if evicts else {})}
+    more = {"settings": told, "kubeScheduler": scheduler, "fullnameOverride": "cards"}
     found = objects(one_helm.template(ALLOCATOR, laid(more, ALLOCATOR_SETS[name])))
     (text,) = (
         each["data"]["kube-scheduler.yaml"]
@@ -482,6 +485,7 @@ def test_kube_scheduler_is_configured_as_the_program_prints_it(one_helm: Helm, n
         scheduler_resources(vendors),
         ignored=ignored_by_scheduler(vendors),
         binds=binds,
+        evicts=evicts,
         timeout=timeout_of(vendors),
     )
     assert {key: configured[key] for key in expected} == expected

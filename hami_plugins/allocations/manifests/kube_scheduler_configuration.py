@@ -23,26 +23,33 @@ LOCKED_TIMEOUT: Final = "30s"
 """Where pods wait for device plugins before they are bound: longer than the server lets them wait."""
 
 KIND: Final = "KubeSchedulerConfiguration"
-VERBS: Final[Mapping[str, str]] = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "bindVerb": "bind"}
+VERBS: Final[Mapping[str, str]] = {
+    "filterVerb": "filter",
+    "prioritizeVerb": "prioritize",
+    "preemptVerb": "preempt",
+    "bindVerb": "bind",
+}
 """The calls that are answered, by the member that turns each on."""
 
 
-def document(
+def document(  # noqa: PLR0913 - what a configuration depends on
     url: str,
     resources: Sequence[ResourceNames],
     *,
     ignored: Collection[str] = (),
     binds: bool = True,
+    evicts: bool = False,
     timeout: str = TIMEOUT,
 ) -> dict[str, Any]:
     """A configuration with the extender; ``url`` is where the scheduler reaches it, ``timeout`` is for its calls.
 
-    Where the extender ``binds``, no pod is bound without devices, also while the server is away. ``ignored`` are the
+    Where the extender ``binds``, no pod is bound without devices, also while the server is away. Where it ``evicts``,
+    the scheduler asks it which pods make room. ``ignored`` are the
     resources that the scheduler must not look for on nodes: HAMi's plugins offer a number of cards and nothing else.
     """
     extender = {
         "urlPrefix": url,
-        **_verbs(binds=binds),
+        **_verbs(binds=binds, evicts=evicts),
         "weight": 1,
         "nodeCacheCapable": True,
         "ignorable": False,
@@ -59,6 +66,7 @@ def check(  # noqa: PLR0913 - what ``document`` is given, and what is checked
     *,
     ignored: Collection[str] = (),
     binds: bool = True,
+    evicts: bool = False,
     timeout: str = TIMEOUT,
 ) -> tuple[ConfigurationFinding, ...]:
     """What is wrong with a configuration; ``url`` is where the scheduler has to reach the server."""
@@ -73,14 +81,15 @@ def check(  # noqa: PLR0913 - what ``document`` is given, and what is checked
     place = f"extenders[{at}]"
     return (
         *_second(ours),
-        *_calls(extender, place, binds=binds),
+        *_calls(extender, place, _verbs(binds=binds, evicts=evicts)),
         *_answers(extender, place, timeout),
         *_managed(extender, place, names_of(resources), ignored),
     )
 
 
-def _verbs(*, binds: bool) -> dict[str, str]:
-    return {member: verb for member, verb in VERBS.items() if binds or verb != "bind"}
+def _verbs(*, binds: bool, evicts: bool) -> dict[str, str]:
+    omitted = {"bind": not binds, "preempt": not evicts}
+    return {member: verb for member, verb in VERBS.items() if not omitted.get(verb)}
 
 
 def _second(ours: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[ConfigurationFinding]:
@@ -88,14 +97,15 @@ def _second(ours: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[Configura
         yield error(f"extenders[{at}]", "the server is asked twice about each pod", "leave one")
 
 
-def _calls(extender: Mapping[str, Any], place: str, *, binds: bool) -> Iterator[ConfigurationFinding]:
-    wanted = _verbs(binds=binds)
+def _calls(extender: Mapping[str, Any], place: str, wanted: Mapping[str, str]) -> Iterator[ConfigurationFinding]:
     for member, verb in VERBS.items():
         given = extender.get(member) or ""
         if given == wanted.get(member, ""):
             continue
         where = f"{place} {member}"
-        if member not in wanted:
+        if verb == "preempt":
+            yield from _preempts(given, where, wanted=member in wanted)
+        elif member not in wanted:
             yield error(where, "the server is set not to bind", "remove it, or set scheduler.binds: true")
         elif verb == "prioritize" and not given:
             yield warning(where, "is missing: nodes are not ranked by their devices", f"write {member}: {verb}")
@@ -105,6 +115,14 @@ def _calls(extender: Mapping[str, Any], place: str, *, binds: bool) -> Iterator[
         else:
             what = f"{given!r} is not answered" if given else "is missing: nodes are not checked"
             yield error(where, what, f"write {member}: {verb}")
+
+
+def _preempts(given: str, where: str, *, wanted: bool) -> Iterator[ConfigurationFinding]:
+    if wanted:
+        what = f"{given!r} is not answered" if given else "is missing: the scheduler chooses pods to evict by node sums"
+        yield (error if given else warning)(where, what, "write preemptVerb: preempt")
+    elif given != "preempt":
+        yield error(where, f"{given!r} is not answered", "remove it, or set preemption.mode and write preempt")
 
 
 def _answers(extender: Mapping[str, Any], place: str, wanted: str) -> Iterator[ConfigurationFinding]:

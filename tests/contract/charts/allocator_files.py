@@ -67,7 +67,7 @@ def hooks() -> dict[str, Any]:
 
 def extender() -> dict[str, Any]:
     """kube-scheduler's extender, for any vendors, with the two times that its calls may take."""
-    document = kube_scheduler_configuration.document("URL", (_RESOURCES,), timeout="TIMEOUT")
+    document = kube_scheduler_configuration.document("URL", (_RESOURCES,), evicts=True, timeout="TIMEOUT")
     found = kube_scheduler_configuration
     return {"path": SCHEDULER_PATH, "timeouts": {"plain": found.TIMEOUT, "locked": found.LOCKED_TIMEOUT}, **document}
 

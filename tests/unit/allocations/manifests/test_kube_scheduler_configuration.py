@@ -47,6 +47,26 @@ def test_the_scheduler_does_not_look_on_nodes_for_what_no_plugin_offers() -> Non
     assert found.remedy == "add it with ignoredByScheduler: true"
 
 
+def test_the_scheduler_asks_who_is_evicted_where_pods_are_evicted() -> None:
+    made = document(URL, RESOURCES, evicts=True)
+    extender = made["extenders"][0]
+    assert extender["preemptVerb"] == "preempt"
+    assert "preemptVerb" not in document(URL, RESOURCES)["extenders"][0]
+    assert check(made, URL, RESOURCES, evicts=True) == ()
+    assert check(made, URL, RESOURCES) == (), "the call is answered all the same"
+    extender["preemptVerb"] = "evict"
+    for evicts in (True, False):
+        (found,) = check(made, URL, RESOURCES, evicts=evicts)
+        assert (found.severity, found.place, found.what) == (
+            "error",
+            "extenders[0] preemptVerb",
+            "'evict' is not answered",
+        )
+    del extender["preemptVerb"]
+    (found,) = check(made, URL, RESOURCES, evicts=True)
+    assert (found.severity, found.remedy) == ("warning", "write preemptVerb: preempt")
+
+
 @pytest.mark.parametrize("extenders", [None, [], ["x"], [{"urlPrefix": "http://other.example/filter"}]])
 def test_a_configuration_without_the_extender_is_wrong(extenders: object) -> None:
     (found,) = check({"extenders": extenders}, URL, RESOURCES)

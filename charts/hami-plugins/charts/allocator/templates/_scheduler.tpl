@@ -20,6 +20,7 @@
   "httpTimeout" ($needs.locks | empty | ternary $file.timeouts.plain $file.timeouts.locked)
   "managedResources" $managed -}}
 {{- if not $needs.binds }}{{ $extender = omit $extender "bindVerb" }}{{ end -}}
+{{- if not $needs.preempts }}{{ $extender = omit $extender "preemptVerb" }}{{ end -}}
 {{- $lease := dict "leaderElect" true "resourceLock" "leases" "resourceName" (include "allocator.scheduler" .) "resourceNamespace" .Release.Namespace -}}
 {{- $profile := merge (dict "schedulerName" .Values.schedulerName) (deepCopy (.Values.kubeScheduler.profile | default dict)) -}}
 {{- dict "apiVersion" $file.apiVersion "kind" $file.kind "leaderElection" $lease "profiles" (list $profile) "extenders" (list (merge $ours $extender)) | toYaml -}}

@@ -49,5 +49,6 @@ whether kube-scheduler leaves Bindings to the server, `locks` are the annotation
 {{- end -}}
 {{- $told := (.Values.settings.scheduler | default dict) -}}
 {{- $binds := and $kubeScheduler (ne (get $told "binds" | toString) "false") -}}
-{{- dict "kubeScheduler" $kubeScheduler "hami" $hami "neuron" $neuron "volcano" $volcano "binds" $binds "locks" ($locks | uniq | sortAlpha) | toJson -}}
+{{- $mode := get (.Values.settings.preemption | default dict) "mode" | default "off" | toString -}}
+{{- dict "kubeScheduler" $kubeScheduler "hami" $hami "neuron" $neuron "volcano" $volcano "binds" $binds "preempts" (has $mode (list "scheduler" "full")) "evicts" (eq $mode "full") "locks" ($locks | uniq | sortAlpha) | toJson -}}
 {{- end -}}
