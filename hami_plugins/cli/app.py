@@ -9,7 +9,14 @@ from hami_plugins.cli.kit import options
 from hami_plugins.cli.kit.option_group import taking
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.cli.kit.plugins import CONTEXT, Commands
-from hami_plugins.cli.option_groups import ExplainOptions, NodesOptions, PlanOptions, SandboxOptions, VetOptions
+from hami_plugins.cli.option_groups import (
+    DefragOptions,
+    ExplainOptions,
+    NodesOptions,
+    PlanOptions,
+    SandboxOptions,
+    VetOptions,
+)
 
 app = typer.Typer(
     name="hami-plugins",
@@ -144,6 +151,26 @@ def explain(order: ExplainOptions) -> None:
 
     present(*(order.snapshot or ()), *(order.usage or ()), order.settings)
     from hami_plugins.cli.explain import run
+
+    raise typer.Exit(run(order))
+
+
+@app.command()
+@taking(DefragOptions)
+def defrag(order: DefragOptions) -> None:
+    """Find the fewest running pods to move so that a waiting job fits, or so that stranded memory is usable again.
+
+    Each move has a proven new place, and there is room for it when its turn comes. Pods of kube-system, critical pods,
+    pods without a controller, pods with volcano.sh/preemptable: "false", members of gangs at their minimum, and pods
+    whose PodDisruptionBudget allows no eviction stay. The cluster is a dump (--snapshot), a declared fleet (--fleet),
+    or else the one that kubeconfig names. Exit code 1 if no allowed moves reach the goal.
+
+    Example: hami-plugins defrag --for research/train-0 --max-moves 4
+    """
+    from hami_plugins.cli.kit.inputs import present
+
+    present(*(order.snapshot or ()), order.settings)
+    from hami_plugins.cli.defrag import run
 
     raise typer.Exit(run(order))
 

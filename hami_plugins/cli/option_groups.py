@@ -157,3 +157,41 @@ class SandboxOptions(OptionGroup):
     port: Annotated[
         int, typer.Option("--port", metavar="PORT", help="Port of the API server. Default: a free one.")
     ] = 0
+
+
+class DefragOptions(OptionGroup):
+    """The options of ``defrag``."""
+
+    goals: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--for",
+            metavar="POD|JOB|SHAPE",
+            help="Make room for a waiting pod ([NS/]POD), the waiting pods of a job (job/NS/JOB), or a request "
+            "(nvidia.com/gpu=1,nvidia.com/gpumem=20000). Repeatable. Default: make stranded memory usable.",
+        ),
+    ] = None
+    most: Annotated[int, typer.Option("--max-moves", metavar="N", min=1, help="Move at most N pods.")] = 10
+    sure: Annotated[
+        bool,
+        typer.Option("--sure", help="Only moves after which the scheduler itself chooses the planned place."),
+    ] = False
+    alone: Annotated[
+        bool,
+        typer.Option("--alone", help="Also move pods without a controller. Nothing creates them again."),
+    ] = False
+    snapshot: options.Snapshot = None
+    fleet: options.Fleet = None
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", metavar="NAME", help="The namespace of --for without one.")
+    ] = None
+    html: Annotated[
+        str | None,
+        typer.Option("--html", metavar="FILE", help="Also write the moves as one self-contained page."),
+    ] = None
+    form: options.Output = Form.TABLE
+    no_headers: options.NoHeaders = False
+    context: options.Context = None
+    kubeconfig: options.Kubeconfig = None
+    settings: options.Settings = None
+    strict: options.Strict = False

@@ -10,6 +10,7 @@ from hami_plugins.engine.intake import Rules
 from hami_plugins.errors import ManifestError
 from hami_plugins.explain.messages import counted
 from hami_plugins.model.cluster import ClusterSnapshot, PodGroup
+from hami_plugins.model.pods import Pod
 from hami_plugins.queueing import queues, usage
 from hami_plugins.queueing.queues import EnqueueAdmission
 from hami_plugins.wire.gang_keys import TASK_KEY
@@ -77,6 +78,16 @@ def pods_of(snapshot: ClusterSnapshot, name: str, rules: Rules, kind: str = "job
         raise ManifestError(f"there is no pod of a {kind} {name} in this cluster{held}")
     explained = {task: pod for pods in (running, waiting) for pod, task in reversed(pods.items())}
     return JobPods(name, len(waiting), len(running), tuple(explained.values()), kind)
+
+
+def waiting_pods_of(snapshot: ClusterSnapshot, name: str, rules: Rules, kind: str = "job") -> tuple[Pod, ...]:
+    """All pods of a job that wait. Raises ``ManifestError`` where there are none."""
+    if not pods_of(snapshot, name, rules, kind).waiting:
+        raise ManifestError(f"no pod of the {kind} {name} waits: all of them have a node")
+    namespace, _, job = name.partition("/")
+    return tuple(
+        pod for pod in snapshot.pending if pod.namespace == namespace and _is_of(kind, job, pod.name, pod.labels)
+    )
 
 
 def _is_of(kind: str, job: str, pod: str, labels: Mapping[str, str]) -> bool:

@@ -14,7 +14,7 @@ def test_the_output_is_the_one_that_is_kept(name: str) -> None:
 
 
 def test_every_kept_output_belongs_to_a_command() -> None:
-    inputs = {"fleet.yaml", "jobs.yaml", "cluster.yaml", "nodes-cluster.yaml"}
+    inputs = {"fleet.yaml", "jobs.yaml", "cluster.yaml", "nodes-cluster.yaml", "defrag-cluster.yaml"}
     inputs |= {
         f"{vendor}-{name}.yaml" for vendor in ("koordinator", "neuron", "preemption") for name in ("cluster", "jobs")
     }

@@ -55,8 +55,9 @@ VOCABULARY: Final = """
     aws-device linked fours-and-eights singles pairs default vir01 vir02 vir02_1c vir03_1c_8g vir04 vir04_3c
     vir04_3c_ndvpp vir04_4c_dvpp vir05_1c_8g vir05_1c_16g vir06_1c_16g vir08 vir10_3c_16g vir10_3c_16g_nm
     vir10_3c_32g vir10_4c_16g_m vir12_3c_32g vir16 ndvpp dvpp nm cambricon-mlu enflame-drs
+    DaemonSet ReplicaSet StatefulSet
     """
-"""Modes, policies, families of sets and kinds of devices."""
+"""Modes, policies, families of sets, kinds of devices and of controllers."""
 
 MEMBERS: Final = """
     AIC DeviceStrategy NetworkID allocateStrategy allocatePolicy allocated allocationScore bdf busID capacity compute

@@ -162,9 +162,10 @@ _NAMESPACE: Final = _name(Named.NAMESPACE)
 _KEYS: Final = _each(_of_text(Walk.key))
 
 
-def _metadata(kind: Named) -> Rule:
+def _metadata(kind: Named, **more: Rule) -> Rule:
     return _fields(
         {
+            **more,
             "name": _name(kind),
             "namespace": _NAMESPACE,
             "uid": _of_text(Walk.secret),
@@ -176,6 +177,7 @@ def _metadata(kind: Named) -> Rule:
     )
 
 
+_OWNER: Final = _fields({"kind": _WORD, "controller": Walk.whole})
 _CONTAINERS: Final = _each(
     _fields(
         {
@@ -264,7 +266,7 @@ _OBJECTS: Final[Mapping[str, Rule]] = {
     ),
     "Pod": _fields(
         {
-            "metadata": _metadata(Named.POD),
+            "metadata": _metadata(Named.POD, ownerReferences=_each(_OWNER)),
             "spec": _POD,
             "status": _fields(
                 {

@@ -61,7 +61,7 @@ _KEPT: Final[Mapping[str, Keep_]] = {
         },
     },
     "Pod": {
-        "metadata": _NAMED,
+        "metadata": {**_NAMED, "ownerReferences": [{"kind": True, "controller": True}]},
         "spec": {
             "nodeName": True,
             "schedulerName": True,

@@ -1,6 +1,7 @@
 """A plan, or the devices of a cluster, as one self-contained HTML page."""
 
 from hami_plugins.output.page.cluster import Heading, PlanRemark, ReasonLine, RefusalPanel
+from hami_plugins.output.page.defrag import moves_page
 from hami_plugins.output.page.nodes import PageService, report_page
 from hami_plugins.output.page.plan import answered, render
 
@@ -11,6 +12,7 @@ __all__ = [
     "ReasonLine",
     "RefusalPanel",
     "answered",
+    "moves_page",
     "render",
     "report_page",
 ]

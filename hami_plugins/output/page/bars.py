@@ -92,11 +92,15 @@ class NodePanel:
 class Panels:
     """Makes the panels of a page; pods and nodes get numbers as they come.
 
-    ``used`` says in words what a pod (``namespace/name``) uses of a card, or nothing.
+    ``used`` says in words what a pod (``namespace/name``) uses of a card, or nothing. ``planned`` is what the pods of
+    the plan are called.
     """
 
-    def __init__(self, used: Callable[[str, DeviceId], str] = lambda _pod, _card: "") -> None:
+    def __init__(
+        self, used: Callable[[str, DeviceId], str] = lambda _pod, _card: "", *, planned: str = "planned"
+    ) -> None:
         self._used = used
+        self._planned = planned
         self._pods: dict[str, int] = {}
         self.node_at: dict[str, int] = {}
 
@@ -105,7 +109,7 @@ class Panels:
         at = self.node_at.setdefault(use.name, len(self.node_at))
         shape = shape_words(use)
         counts = [f"{use.running} running"] if use.running else []
-        counts += [f"{len(use.planned)} planned"] if use.planned else []
+        counts += [f"{len(use.planned)} {self._planned}"] if use.planned else []
         return NodePanel(
             at=at,
             name=use.name,

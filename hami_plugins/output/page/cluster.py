@@ -112,6 +112,21 @@ class PlacementRow:
 
 
 @dataclass(frozen=True, slots=True)
+class MoveRow:
+    """A row of the table of moves."""
+
+    number: str
+    pod: str
+    source: str
+    source_cards: str
+    target: str
+    target_cards: str
+    share: str
+    lands: str
+    css: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PlanRemark:
     """Something left out, and why."""
 
@@ -121,7 +136,8 @@ class PlanRemark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPage:
-    """Everything that the template shows; ``plans`` says that the page is about planned pods, too.
+    """Everything that the template shows; ``plans`` says that the page is about planned pods, too, ``planned_words``
+    what the legend calls them.
 
     ``evictions`` are the rows of pods that leave, ``nodes_after`` the lines about the nodes that they leave.
 
@@ -136,6 +152,8 @@ class ClusterPage:
     refusals_title: str = "Not placed"
     refusals_more: str = ""
     plans: bool = False
+    planned_words: str = "planned"
+    moves: tuple[MoveRow, ...] = ()
     placements: tuple[PlacementRow, ...] = ()
     placements_more: str = ""
     evictions: tuple[tuple[str, ...], ...] = ()

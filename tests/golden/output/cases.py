@@ -21,6 +21,7 @@ NOW_NS: Final = 1_767_225_600 * 10**9
 PLAN: Final = ("plan", "-f", "jobs.yaml", "--fleet", "fleet.yaml")
 KOORDINATOR: Final = ("plan", "-f", "koordinator-jobs.yaml", "--snapshot", "koordinator-cluster.yaml")
 PREEMPTION: Final = ("plan", "--preemption", "-f", "preemption-jobs.yaml", "--snapshot", "preemption-cluster.yaml")
+DEFRAG: Final = ("defrag", "--snapshot", "defrag-cluster.yaml")
 CASES: Final = {
     "plan.txt": PLAN,
     "plan.json": (*PLAN, "-o", "json"),
@@ -41,6 +42,16 @@ CASES: Final = {
     "nodes-wide.txt": ("nodes", "--snapshot", "nodes-cluster.yaml", "-o", "wide"),
     "nodes.json": ("nodes", "--snapshot", "nodes-cluster.yaml", "mig", "-o", "json"),
     "nodes-neuron.txt": ("nodes", "--snapshot", "neuron-cluster.yaml"),
+    "defrag.txt": (*DEFRAG, "--for", "ml/train-0"),
+    "defrag.json": (*DEFRAG, "--for", "job/ml/train", "-o", "json"),
+    "defrag-stranded.txt": DEFRAG,
+    "defrag-none.txt": (
+        "defrag",
+        "--snapshot",
+        "defrag-cluster.yaml",
+        "--for",
+        "nvidia.com/gpu=2,nvidia.com/gpumem=20000",
+    ),
     "vendors.txt": ("vendors",),
     "vendors-nvidia.txt": ("vendors", "nvidia"),
 }

@@ -1,0 +1,223 @@
+"""Which pods move so that a waiting pod fits: as few as possible, and only where there is room in their turn."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hami_plugins.defrag import room
+from hami_plugins.model.cluster import NamespaceQuota
+from hami_plugins.model.pods import Neighbours, NodeConstraints, PodRecord, PodTerm, Requirement
+from hami_plugins.model.quantity import NANO
+from tests.builders import MEMORY
+from tests.unit.defrag.clusters import CARD, a_cluster, planned, refused, told, waiting
+
+HALF = CARD // 2
+SPREAD = {"annotations": {"hami.io/node-scheduler-policy": "spread"}}
+"""A pod that chooses the emptiest node, which is the one that it has just left."""
+
+
+def test_a_pod_that_fits_needs_no_move() -> None:
+    found = planned(a_cluster(a=[{"small": 1000}]), waiting(HALF))
+    assert found.moves == ()
+    assert [(pod.name, placed.node) for pod, placed in found.places] == [("waiting", "a")]
+
+
+def test_one_pod_moves_to_the_other_node_and_the_waiting_pod_fits_where_it_was() -> None:
+    found = planned(a_cluster(a=[{"fixed": HALF}], b=[{"other": 6000}]), waiting(12_000))
+    assert told(found.moves) == ["other: b/card-0 -> a/card-0"]
+    assert [placed.node for _, placed in found.places] == ["b"]
+
+
+def test_a_pod_may_move_to_another_card_of_its_node() -> None:
+    found = planned(a_cluster(a=[{"one": HALF}, {"two": HALF}]), waiting(CARD))
+    assert len(found.moves) == 1
+    assert found.moves[0].placed.node == "a"
+
+
+def test_two_pods_never_swap_places_without_room() -> None:
+    cluster = a_cluster(
+        a=[{"one": 9_000, "rest": 7_384}],
+        b=[{"two": 7_000, "rest2": 9_384}],
+        controllers={"rest": "DaemonSet", "rest2": "DaemonSet"},
+    )
+    assert refused(cluster, waiting(9_000)).why == "at most 10 moves: no room is found for default/waiting"
+
+
+def test_the_cluster_afterwards_has_the_moved_pods_and_not_the_waiting_one() -> None:
+    found = planned(a_cluster(a=[{"fixed": HALF}], b=[{"other": 6000}]), waiting(12_000))
+    assert {entry.name: [each.name for each in entry.pods] for entry in found.after.nodes} == {
+        "a": ["fixed", "other"],
+        "b": [],
+    }
+    assert found.after.nodes[0].state.usage[0].memory == HALF + 6000
+
+
+def test_the_fewest_pods_move() -> None:
+    cluster = a_cluster(a=[{"a1": 2000, "a2": 2000}], b=[{"b1": 5000}], c=[{"fixed": 10_000}])
+    assert told(planned(cluster, waiting(CARD)).moves) == ["b1: b/card-0 -> c/card-0"]
+
+
+def test_of_equally_many_pods_those_of_lower_priority_move() -> None:
+    def ranked(record: PodRecord) -> PodRecord:
+        return replace(record, priority=9 if record.name == "dear" else 0)
+
+    cluster = a_cluster(ranked, a=[{"dear": 6000}], b=[{"cheap": 6000}], c=[{"full": 10_000}])
+    assert [move.pod.name for move in planned(cluster, waiting(CARD)).moves] == ["cheap"]
+
+
+def test_of_equally_many_pods_of_one_priority_the_youngest_moves() -> None:
+    def aged(record: PodRecord) -> PodRecord:
+        return replace(record, made_at=900 if record.name == "young" else 100)
+
+    cluster = a_cluster(aged, a=[{"old": 6000}], b=[{"young": 6000}], c=[{"full": 10_000}])
+    assert [move.pod.name for move in planned(cluster, waiting(CARD)).moves] == ["young"]
+
+
+def test_a_moved_pod_goes_where_another_one_makes_room_first() -> None:
+    cluster = a_cluster(
+        a=[{"big": 12_000}],
+        b=[{"small": 5_000}],
+        c=[{"full": 11_000}],
+        pods={
+            "big": {"constraints": NodeConstraints(selector=(("name", "b"),))},
+            "full": {"constraints": NodeConstraints(selector=(("name", "c"),))},
+        },
+    )
+    only_a = waiting(CARD, constraints=NodeConstraints(selector=(("name", "a"),)))
+    found = planned(cluster, only_a)
+    assert told(found.moves) == ["small: b/card-0 -> c/card-0", "big: a/card-0 -> b/card-0"]
+
+
+def test_a_chain_of_two_is_taken_where_three_pods_would_have_to_leave_directly() -> None:
+    here = {"constraints": NodeConstraints(selector=(("name", "b"),))}
+    cluster = a_cluster(
+        a=[{"p": 9_000}],
+        b=[{"q": 9_000}],
+        c=[{"r": 4_000, "s": 4_000, "t": 4_000}],
+        d=[{"fixed": 7_000}],
+        pods={"p": here},
+    )
+    assert told(planned(cluster, waiting(CARD, constraints=NodeConstraints(affinity=None))).moves) == [
+        "q: b/card-0 -> d/card-0"
+    ]
+    at_a_or_c = replace(
+        waiting(CARD).pod.constraints,
+        affinity=((Requirement("name", "In", ("a", "c")),),),
+    )
+    found = planned(cluster, waiting(CARD, constraints=at_a_or_c))
+    assert told(found.moves) == ["q: b/card-0 -> d/card-0", "p: a/card-0 -> b/card-0"]
+
+
+def test_no_more_pods_move_than_allowed() -> None:
+    cluster = a_cluster(a=[{"one": 5000, "two": 5000}], b=[{"x": 6000}], c=[{"y": 6000}])
+    pinned = waiting(CARD, constraints=NodeConstraints(selector=(("name", "a"),)))
+    assert len(planned(cluster, pinned, most=2).moves) == 2
+    assert refused(cluster, pinned, most=1).why == "at most 1 move: no room is found for default/waiting"
+
+
+def test_each_pod_of_a_gang_gets_room_of_its_own() -> None:
+    cluster = a_cluster(a=[{"a1": 6000}], b=[{"b1": 6000}], c=[{"fixed": 4000}])
+    found = planned(cluster, waiting(14_000, name="w1"), waiting(14_000, name="w2"))
+    assert len(found.moves) == 2
+    assert len({placed.node for _, placed in found.places}) == 2
+
+
+def test_of_a_gang_that_does_not_fit_as_a_whole_it_is_told_how_many_would() -> None:
+    cluster = a_cluster(a=[{"a1": 6000}], b=[{"b1": 6000}])
+    found = refused(cluster, waiting(14_000, name="w1"), waiting(14_000, name="w2"), most=3)
+    assert found.placed == 1
+    assert found.why == "at most 3 moves: no room is found for default/w2"
+
+
+def test_the_place_of_one_waiting_pod_is_not_given_to_a_pod_that_moves_for_another() -> None:
+    cluster = a_cluster(a=[{"a1": 7_000}], b=[{"b1": 7_000}], c=[{}])
+    found = planned(cluster, waiting(CARD, name="w1"), waiting(CARD, name="w2"))
+    assert told(found.moves) in (["a1: a/card-0 -> b/card-0"], ["b1: b/card-0 -> a/card-0"])
+
+
+def test_several_cards_of_a_node_are_freed_together() -> None:
+    cluster = a_cluster(a=[{"a1": 3000}, {"a2": 3000}, {"a3": 15_000}], b=[{"b1": 9000}])
+    found = planned(cluster, waiting(CARD, count=2))
+    assert sorted(move.pod.name for move in found.moves) == ["a1", "a2"]
+    ((_, placed),) = found.places
+    assert sorted(share.device for share in placed.shares()) == ["card-0", "card-1"]
+
+
+def test_a_pod_moves_for_cpu_as_well() -> None:
+    cluster = a_cluster(a=[{"a1": 1000, "fixed-a": 1000}], b=[{"fixed-b": 12_000}], cpu=2)
+    asks = NodeConstraints(requests=(("cpu", NANO),))
+    assert told(planned(cluster, waiting(8000, constraints=asks)).moves) == ["a1: a/card-0 -> b/card-0"]
+    assert planned(cluster, waiting(8000)).moves == ()
+
+
+def test_a_node_whose_sums_no_moves_can_free_is_left() -> None:
+    cluster = a_cluster(a=[{"fixed-a": 1000, "fixed-b": 1000}], b=[{"b1": 12_000}], cpu=2)
+    asks = NodeConstraints(requests=(("cpu", 2 * NANO),))
+    assert refused(cluster, waiting(8000, constraints=asks)).movable == 1
+
+
+def test_a_pod_that_no_node_may_take_needs_more_than_moves() -> None:
+    nowhere = waiting(1000, constraints=NodeConstraints(selector=(("name", "z"),)))
+    assert refused(a_cluster(a=[{"small": 1}]), nowhere).placed == 0
+
+
+def test_a_waiting_pod_that_is_refused_for_what_it_says_is_told() -> None:
+    why = refused(a_cluster(a=[{}]), replace(waiting(1), refusal="memory 0")).why
+    assert why == "default/waiting gets no devices anywhere: memory 0"
+
+
+def test_the_quota_of_a_moved_pod_has_room_for_it_once() -> None:
+    quota = {"default": NamespaceQuota(namespace="default", hard={f"limits.{MEMORY}": 26_000 * NANO})}
+    cluster = a_cluster(a=[{"fixed": HALF}], b=[{"other": 6000}], about={"quotas": quota})
+    assert told(planned(cluster, waiting(11_000)).moves) == ["other: b/card-0 -> a/card-0"]
+    assert refused(cluster, waiting(12_000)).placed == 0
+
+
+def test_a_moved_pod_keeps_its_distance() -> None:
+    term = PodTerm("name", (), frozenset({"default"}))
+    apart = {"other": {"neighbours": Neighbours(apart=(term,))}}
+    cluster = a_cluster(a=[{"fixed": HALF}], b=[{"other": 6000}], pods=apart)
+    assert refused(cluster, waiting(12_000)).placed == 0
+
+
+def test_pods_keep_a_moved_pod_at_a_distance() -> None:
+    term = PodTerm("name", (), frozenset({"default"}))
+
+    def alone(record: PodRecord) -> PodRecord:
+        return replace(record, apart=(term,)) if record.name == "fixed" else record
+
+    cluster = a_cluster(alone, a=[{"fixed": HALF}], b=[{"other": 6000}])
+    assert refused(cluster, waiting(12_000)).placed == 0
+
+
+def test_a_move_is_sure_where_the_pod_goes_there_by_itself() -> None:
+    full = a_cluster(a=[{"fixed": HALF}], b=[{"other": 6000}])
+    assert [move.sure for move in planned(full, waiting(12_000)).moves] == [True]
+
+
+def test_a_pod_that_would_go_back_moves_only_while_its_old_place_is_held() -> None:
+    cluster = a_cluster(a=[{"fixed": HALF}], b=[{"other": 6000}], pods={"other": SPREAD})
+    found = planned(cluster, waiting(12_000))
+    assert told(found.moves) == ["other: b/card-0 -> a/card-0"]
+    assert [move.sure for move in found.moves] == [False]
+    assert refused(cluster, waiting(12_000), sure=True).placed == 0
+
+
+def test_of_equally_many_moves_sure_ones_are_taken() -> None:
+    cluster = a_cluster(a=[{"fixed": HALF}], b=[{"other": 6000}], c=[{"third": 6000}], pods={"other": SPREAD})
+    found = planned(cluster, waiting(12_000))
+    assert [(move.pod.name, move.sure) for move in found.moves] == [("third", True)]
+
+
+def test_a_search_for_sure_moves_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "MORE_TRIES", 1)
+    cluster = a_cluster(a=[{"fixed": HALF}], b=[{"other": 6000}], c=[{"third": 6000}], pods={"other": SPREAD})
+    assert [move.pod.name for move in planned(cluster, waiting(12_000)).moves] == ["other"]
+
+
+def test_of_very_many_pods_on_a_card_those_that_hold_most_are_considered() -> None:
+    many = {f"small-{at:02}": 500 for at in range(14)} | {"large": 8_000}
+    found = planned(a_cluster(a=[many], b=[{"fixed": HALF}], slots=20), waiting(9_000), most=1)
+    assert told(found.moves) == ["large: a/card-0 -> b/card-0"]
