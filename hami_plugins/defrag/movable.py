@@ -17,7 +17,8 @@ from hami_plugins.engine.intake import PodInfo, Rules, take_in
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.pods import Pod, PodRecord
 from hami_plugins.model.policy import Policy
-from hami_plugins.preemption.rules import SYSTEM_CRITICAL, EvictionRules, Preemptor
+from hami_plugins.preemption.preemptor import Preemptor
+from hami_plugins.preemption.rules import SYSTEM_CRITICAL, EvictionRules
 from hami_plugins.preemption.values import Rule, Spared
 
 NODE_BOUND: Final[Mapping[str, str]] = {

@@ -273,7 +273,7 @@ class DemandSearch:
         info, registry = self._info, self._decider.registry
         chosen = set(map(id, leaving))
         after = without_pods(entry, lambda record: id(record) in chosen) if chosen else entry
-        gate = self.rules.usage_after([*leaving, *gone])
+        gate = self.rules.reclaim.usage_after([*leaving, *gone])
         demand = info.demand
         returned = self._counted(entry, (*leaving, *gone))
         for copy in range(copies):

@@ -29,7 +29,9 @@ from hami_plugins.preemption.bounds import RoomBounds
 from hami_plugins.preemption.costs import CostScale
 from hami_plugins.preemption.demand_search import DemandSearch, Knowledge
 from hami_plugins.preemption.grounds import Ground, grounds_of
-from hami_plugins.preemption.rules import EvictionRules, Preemptor, divided_gate
+from hami_plugins.preemption.preemptor import Preemptor
+from hami_plugins.preemption.reclaim import divided_gate
+from hami_plugins.preemption.rules import EvictionRules
 from hami_plugins.preemption.values import EvictedPod, EvictionPlan, NoVictims
 from hami_plugins.queueing.queues import EnqueueAdmission, requests_of
 
@@ -91,7 +93,7 @@ class VictimSearch:
             places += found.places
             remaining = [info for info in remaining if all(info is not member for member in members)]
             current = _with_fewer_allowed(found.after, rules, solution.victims)
-            gate = rules.usage_after(victim.pod for victim in solution.victims)
+            gate = rules.reclaim.usage_after(victim.pod for victim in solution.victims)
             for info in members if gate is not None else ():
                 gate = None if gate is None else gate.given(preemptor.queue, requests_of(info.pod))
         after = replace(current, budgets=snapshot.budgets)

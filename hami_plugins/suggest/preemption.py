@@ -20,7 +20,8 @@ from hami_plugins.model.verdicts import Reason
 from hami_plugins.preemption.bounds import RoomBounds
 from hami_plugins.preemption.costs import NEVER, SizeScale
 from hami_plugins.preemption.node_search import NodeSearch, rows_of, units_of
-from hami_plugins.preemption.rules import EvictionRules, Preemptor
+from hami_plugins.preemption.preemptor import Preemptor
+from hami_plugins.preemption.rules import EvictionRules
 from hami_plugins.suggest.changes import Counterfactual, Removed
 from hami_plugins.suggest.refusals import Refusals
 from hami_plugins.suggest.search import Search

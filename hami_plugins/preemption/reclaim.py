@@ -1,0 +1,158 @@
+"""Who may be evicted for a pod of another queue: what a queue holds above its share, and keeps of its guarantee.
+
+The rules of Volcano 1.14's action ``reclaim`` with the plugins ``capacity`` and ``proportion``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from hami_plugins.engine.intake import Rules
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.pods import PodRecord
+from hami_plugins.preemption.preemptor import Preemptor
+from hami_plugins.preemption.values import Rule, Spared
+from hami_plugins.queueing import queues
+from hami_plugins.queueing.queues import Amounts, EnqueueAdmission, QueueUsage, plus, requests_of, shown, summed
+from hami_plugins.queueing.usage import gate_by
+from hami_plugins.wire.gang_keys import GROUP_KEY
+
+
+class ReclaimRules:
+    """The rules between the queue of one preemptor and others. ``gate`` holds queue usage, with shares worked out."""
+
+    def __init__(self, snapshot: ClusterSnapshot, preemptor: Preemptor, gate: EnqueueAdmission | None) -> None:
+        self._preemptor = preemptor
+        self._groups = snapshot.pod_groups
+        self._queues = snapshot.queues
+        self._gate = gate if preemptor.queue else None
+        self._reclaims = self._may_reclaim()
+
+    @property
+    def judges(self) -> bool:
+        """Whether usage of queues is known, so that what several victims hold matters."""
+        return self._gate is not None
+
+    def queue_of(self, record: PodRecord) -> str:
+        """The queue of a pod that Volcano schedules."""
+        return queues.queue_of(record, self._groups)
+
+    def ground(self, record: PodRecord) -> str:
+        """By how much the queue of a pod is above its share, in words."""
+        usage = self._gate.accounts.get(self.queue_of(record)) if self._gate is not None else None
+        return "" if usage is None else self._within(usage)
+
+    def usage_after(self, leaving: Iterable[PodRecord]) -> EnqueueAdmission | None:
+        """Queue usage when these have left, for a preemptor of Volcano's; pods being deleted do not count anyway."""
+        gate = self._gate
+        for record in leaving if gate is not None else ():
+            if gate is not None and record.group and not record.terminating:
+                gate = gate.given(self.queue_of(record), {name: -amount for name, amount in record.requests})
+        return gate
+
+    def objection(self, record: PodRecord) -> tuple[Rule, str] | None:
+        """Why a pod of another queue may not be evicted whatever else is, or ``None``."""
+        name = self.queue_of(record)
+        queue = self._queues.get(name)
+        if queue is not None and not queue.reclaimable:
+            return Rule.QUEUE, f"its queue {name} is not reclaimable"
+        if self._reclaims:
+            return Rule.QUEUE, self._reclaims
+        usage = self._gate.accounts.get(name) if self._gate is not None else None
+        if usage is None:
+            return Rule.QUEUE, f"nothing is known of its queue {name}"
+        return None if self._exceeds(usage, {}) else (Rule.SHARE, self._within(usage))
+
+    def _may_reclaim(self) -> str:
+        """Why the preemptor's queue may take nothing from other queues; empty where it may."""
+        queue = self._preemptor.queue
+        usage = self._gate.accounts.get(queue) if self._gate is not None else None
+        if usage is None:
+            return f"it is in another queue, and nothing is known of queue {queue}" if queue else ""
+        share = self._share(usage)
+        for resource, amount in self._asked():
+            wanted, deserved = usage.held.get(resource, 0) + amount, share.get(resource, 0)
+            if wanted > deserved:
+                return (
+                    f"it is in another queue, and queue {queue} would hold {shown(resource, wanted)} {resource} "
+                    f"of the {shown(resource, deserved)} it deserves"
+                )
+        return ""
+
+    def is_reclaimed(self, record: PodRecord) -> bool:
+        """Whether a pod is in another queue than the preemptor, so that shares decide and not priorities."""
+        queue = self._preemptor.queue
+        return bool(queue and record.group) and self.queue_of(record) != queue
+
+    def _asked(self) -> Iterator[tuple[str, int]]:
+        """What counts between queues: all that the preemptor asks for and that is divided among them.
+
+        A listing may lack what every real node has. Of what no queue deserves anything each would hold too much.
+        """
+        gate = self._gate
+        unknown = queues.EVERYWHERE - gate.total.keys() if gate is not None else queues.EVERYWHERE
+        divided: set[str] | None = None
+        if gate is not None and not gate.by_weight:
+            divided = {name for usage in gate.accounts.values() for name, amount in usage.deserved.items() if amount}
+        return (
+            (name, amount)
+            for name, amount in self._preemptor.requests.items()
+            if amount and name not in unknown and (divided is None or name in divided)
+        )
+
+    def _share(self, usage: QueueUsage) -> Amounts:
+        by_weight = self._gate is not None and self._gate.by_weight
+        return (usage.share or {}) if by_weight else usage.deserved
+
+    def _exceeds(self, usage: QueueUsage, freed: Amounts) -> bool:
+        """Whether a queue holds more than its share of anything that is asked for, when so much has been freed."""
+        share = self._share(usage)
+        return any(usage.held.get(name, 0) - freed.get(name, 0) > share.get(name, 0) for name, _ in self._asked())
+
+    def _within(self, usage: QueueUsage) -> str:
+        share = self._share(usage)
+        parts = [
+            f"{shown(name, usage.held.get(name, 0))} of the {shown(name, share.get(name, 0))} {name} it deserves"
+            for name, _ in self._asked()
+        ]
+        return f"its queue {usage.queue} holds {', '.join(parts)}"
+
+    def broken(self, records: Sequence[PodRecord]) -> Spared | None:
+        """A queue must exceed its share before each eviction, and keep its guarantee after the last one.
+
+        The order of evictions is free, so the last one is the one that leaves the queue with the most.
+        """
+        gate = self._gate
+        if gate is None:
+            return None
+        taken: dict[str, list[PodRecord]] = {}
+        for record in filter(self.is_reclaimed, records):
+            taken.setdefault(self.queue_of(record), []).append(record)
+        for name, members in taken.items():
+            usage = gate.accounts[name]
+            freed = summed(dict(record.requests) for record in members)
+            before_last = (
+                {key: amount - dict(last.requests).get(key, 0) for key, amount in freed.items()} for last in members
+            )
+            if not any(self._exceeds(usage, each) for each in before_last):
+                return Spared(members[-1], Rule.SHARE, f"{self._within(usage)}, and {len(members)} pods would leave")
+            for resource, kept in usage.guarantee.items():
+                left = usage.held.get(resource, 0) - freed.get(resource, 0)
+                if left < kept:
+                    why = f"its queue {name} would hold {shown(resource, left)} of {shown(resource, kept)} guaranteed"
+                    return Spared(members[-1], Rule.SHARE, f"{why} {resource}")
+        return None
+
+
+def divided_gate(snapshot: ClusterSnapshot, preemptor: Preemptor, rules: Rules) -> EnqueueAdmission | None:
+    """Queue usage with the shares for all pods that wait, the preemptor's among them; ``None`` without queues."""
+    gate = gate_by(snapshot, rules)
+    if gate is None:
+        return None
+    asked = {preemptor.queue: preemptor.requests}
+    named = {info.pod.full_name for info in preemptor.infos}
+    for pod in snapshot.pending:
+        group = snapshot.pod_groups.get(f"{pod.namespace}/{pod.annotations.get(GROUP_KEY, '')}")
+        if group is not None and pod.full_name not in named:
+            asked[group.queue] = plus(asked.get(group.queue, {}), requests_of(pod))
+    return gate.divided(asked)
