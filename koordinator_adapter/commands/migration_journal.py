@@ -6,7 +6,6 @@ may have been taken. The last line may be torn; it then says nothing.
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -16,13 +15,12 @@ from typing import Any, Final
 
 import orjson
 
+from hami_plugins.cli.kit import journal
 from hami_plugins.errors import ManifestError, WireError
 from hami_plugins.wire import fields
-from hami_plugins.wire.fields import Json
 from koordinator_adapter.core.migration import steps
 from koordinator_adapter.core.migration.steps import MigrationStep
 
-VERSION: Final = "hami-plugins.io/v1alpha1"
 KIND: Final = "Migration"
 
 
@@ -82,34 +80,24 @@ class MigrationJournal:
 
     def mark(self, number: int, mark: JournalMark) -> None:
         """Write down what is about to happen, or has happened, with a step; it is on the disk when this returns."""
-        _append(self.path, {"step": number, "mark": mark.value})
+        journal.append(self.path, {"step": number, "mark": mark.value})
         self.marks[number] = mark
 
 
 def begun(path: Path, *, scope: Scope, planned: Iterable[MigrationStep]) -> MigrationJournal:
     """A new journal with a plan in it. Raises ``ManifestError`` where the file is there already."""
     maker = str(uuid.uuid4())
-    journal = MigrationJournal(path=path, scope=scope, steps=tuple(steps.signed(each, maker) for each in planned))
-    head: dict[str, Any] = {"apiVersion": VERSION, "kind": KIND, "cluster": scope.cluster, "target": scope.target}
+    made = MigrationJournal(path=path, scope=scope, steps=tuple(steps.signed(each, maker) for each in planned))
+    head: dict[str, Any] = {"cluster": scope.cluster, "target": scope.target}
     head |= {"namespace": scope.namespace, "recordsOnly": scope.records_only}
-    new = path.with_name(f"{path.name}.new")
-    new.unlink(missing_ok=True)
-    _append(new, {**head, "steps": [steps.written(each) for each in journal.steps]})
-    try:
-        path.hardlink_to(new)
-    except FileExistsError:
-        raise ManifestError(f"{path}: this journal already exists; give another --journal, or remove it") from None
-    finally:
-        new.unlink()
-    _to_disk(path.parent)
-    return journal
+    journal.begin(path, KIND, {**head, "steps": [steps.written(each) for each in made.steps]})
+    return made
 
 
 def read(path: Path) -> MigrationJournal:
     """The journal in a file, without the torn end of its last line. Raises ``ManifestError`` for one that is none."""
-    data = path.read_bytes()
-    whole = data.rfind(b"\n") + 1
-    lines = data[:whole].split(b"\n")[:-1]
+    text = journal.read(path)
+    lines = text.lines
     try:
         head = fields.whole(orjson.loads(lines[0]), "head") if lines else {}
         if head.get("kind") != KIND:
@@ -134,22 +122,5 @@ def read(path: Path) -> MigrationJournal:
             found.marks[number] = JournalMark(fields.text(body, "mark", "line"))
     except (ValueError, WireError) as error:
         raise ManifestError(f"{path}: not the journal of a migration: {error}") from error
-    if whole < len(data):
-        os.truncate(path, whole)  # only now is it known to be a journal, and no other file of somebody's
+    journal.without_torn_end(path, text)
     return found
-
-
-def _to_disk(directory: Path) -> None:
-    """The names in a directory, which the files' own content on the disk does not bring along."""
-    number = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
-
-
-def _append(path: Path, line: Json) -> None:
-    with path.open("ab") as file:
-        file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
-        file.flush()
-        os.fsync(file.fileno())
