@@ -59,15 +59,14 @@ ALLOCATOR_RULES: Final = (
 """All that the server of Volcano's vGPUs and of Neuron devices may do, and no more."""
 
 _WATCH: Final = ["get", "list", "watch"]
-EVICTION_RULES: Final = (
-    *ALLOCATOR_RULES,
+RIGHTS_TO_EVICT: Final = (
     {"apiGroups": ["scheduling.volcano.sh"], "resources": ["queues"], "verbs": _WATCH},
     {"apiGroups": ["scheduling.k8s.io"], "resources": ["priorityclasses"], "verbs": _WATCH},
     {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": _WATCH},
     {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
     {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]},
 )
-"""The same where pods are evicted for others."""
+"""What the server also may do where pods are evicted for others."""
 
 
 class Front:
@@ -342,7 +341,7 @@ class Allocator:
         if self._preemption is None:
             return Replica(self.plane, f"{self._folder.name}-{at}", settings)
         settings["preemption"] = dict(self._preemption)
-        return Replica(self.plane, f"{self._folder.name}-{at}", settings, rules=EVICTION_RULES)
+        return Replica(self.plane, f"{self._folder.name}-{at}", settings, rules=(*ALLOCATOR_RULES, *RIGHTS_TO_EVICT))
 
     def _configuration(self) -> Object:
         trusted = () if self._bootstrap else ("--ca-file", str(self._certificates(0) / "ca.crt"))

@@ -44,11 +44,16 @@ class Card:
 
 @dataclass(slots=True)
 class Pool:
-    """Some nodes that pods reach by ``selector``. At the end of the ``with`` they are gone, and the pods on them."""
+    """Some nodes that pods reach by ``selector``. At the end of the ``with`` they are gone, and the pods on them.
+
+    ``ids`` and ``node`` are the annotations of pods that name their cards and their node.
+    """
 
     plane: ControlPlane
     name: str = field(default_factory=lambda: f"pool-{secrets.token_hex(3)}")
     cards: dict[str, tuple[Card, ...]] = field(default_factory=dict)
+    ids: str = IDS
+    node: str = ALLOCATED_NODE
 
     @property
     def selector(self) -> Mapping[str, str]:
@@ -140,11 +145,11 @@ class Pool:
         for each in self.bound() if bound is None else bound:
             name, node = each["metadata"]["name"], each["spec"]["nodeName"]
             notes = each["metadata"].get("annotations", {})
-            ids = devices(notes.get(IDS, ""))
+            ids = devices(notes.get(self.ids, ""))
             if not ids:
                 found.append(f"{name}: bound to {node} without cards")
-            if notes.get(ALLOCATED_NODE) != node:
-                found.append(f"{name}: on {node}, allocated for {notes.get(ALLOCATED_NODE)}")
+            if notes.get(self.node) != node:
+                found.append(f"{name}: on {node}, allocated for {notes.get(self.node)}")
             own = {card.uuid for card in self.cards[node]}
             for uuid, amount, part in ids:
                 if uuid not in own:
@@ -165,7 +170,7 @@ class Pool:
         """The names of the pods on each card."""
         named: defaultdict[str, list[str]] = defaultdict(list)
         for each in self.bound():
-            for uuid, _, _ in devices(each["metadata"].get("annotations", {}).get(IDS, "")):
+            for uuid, _, _ in devices(each["metadata"].get("annotations", {}).get(self.ids, "")):
                 named[uuid].append(each["metadata"]["name"])
         return named
 

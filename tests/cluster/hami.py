@@ -8,7 +8,7 @@ from typing import Any, Final
 import yaml
 
 from tests.cluster.agents import GPU
-from tests.cluster.allocator import HOOKS, Front, Replica, command, marks
+from tests.cluster.allocator import HOOKS, RIGHTS_TO_EVICT, Front, Replica, command, marks
 from tests.cluster.api import Object
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.objects import container, pod
@@ -49,10 +49,12 @@ def hami_gpu(
 class HamiAllocator:
     """The server for NVIDIA's cards, its webhooks installed, and a kube-scheduler told to ask it.
 
-    Several ``replicas`` stand behind a Service of which one answers at a time.
+    Several ``replicas`` stand behind a Service of which one answers at a time. With ``preemption`` it may evict.
     """
 
-    def __init__(self, plane: ControlPlane, *, replicas: int = 1) -> None:
+    def __init__(
+        self, plane: ControlPlane, *, replicas: int = 1, preemption: Mapping[str, object] | None = None
+    ) -> None:
         self.plane = plane
         folder = plane.machine.root / "hami-allocator"
         folder.mkdir(exist_ok=True)
@@ -62,9 +64,11 @@ class HamiAllocator:
             "certificate": {"directory": str(folder), "bootstrap": True, "names": ["127.0.0.1"]},
             "reservation": 61,
             "lease": {"duration": LEASE, "deadline": 3, "retry": 0.5},
+            **({} if preemption is None else {"preemption": dict(preemption)}),
         }
+        rules = RULES if preemption is None else (*RULES, *RIGHTS_TO_EVICT)
         names = ("hami-allocator", *(f"hami-allocator-{at}" for at in range(1, replicas)))
-        self.replicas = [Replica(plane, name, settings, product=PRODUCT, word="run", rules=RULES) for name in names]
+        self.replicas = [Replica(plane, name, settings, product=PRODUCT, word="run", rules=rules) for name in names]
         self.replica = self.replicas[0]
         self._calls, self._hooks = self.replica.port, self.replica.hook_port
         self._fronts: list[Front] = []

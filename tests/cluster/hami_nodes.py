@@ -26,6 +26,9 @@ REQUEUED: Final = "hami-plugins.io/requeued-at"
 class HamiNodes(Pool):
     """Nodes that HAMi's NVIDIA plugin has registered."""
 
+    ids: str = "hami.io/vgpu-devices-allocated"
+    node: str = "hami.io/vgpu-node"
+
     def boot(self, count: int = 1, *, cards: int = 1) -> list[str]:
         """More nodes of equal cards; their names."""
         names = [f"{self.name}-{len(self.cards) + at}" for at in range(count)]
