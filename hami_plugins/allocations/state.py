@@ -189,6 +189,11 @@ class CacheState:
         assumed = (each for held in self._assumed.values() for each in held.values())
         return tuple(each for each in assumed if each.state == "answered" and each.made + after <= now)
 
+    def reserved_before(self, time: float) -> frozenset[PodUid]:
+        """The pods with reservations that were made at that time or earlier, and for which no Binding has come."""
+        assumed = (each for held in self._assumed.values() for each in held.values())
+        return frozenset(each.record.uid for each in assumed if each.state == "reserved" and each.made <= time)
+
     def fail(self, assumption: Assumption) -> bool:
         """A Binding is known to have failed: what it was answered with ends, unless it was answered again since."""
         uid, node = assumption.record.uid, assumption.node

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 
 from hami_plugins.allocations.answers import Declined, Nomination
@@ -20,10 +21,16 @@ from hami_plugins.preemption.values import EvictionPlan
 class NominatingCache(WatchedAllocationCache):
     """Safe to call from any thread, as all of it."""
 
-    def search_view(self, infos: Sequence[PodInfo]) -> tuple[ClusterSnapshot, tuple[PodInfo, ...]]:
-        """All nodes as a search for victims for these pods sees them, and the pods with what their quotas leave."""
+    def search_view(
+        self, infos: Sequence[PodInfo], *, stale: float = math.inf
+    ) -> tuple[ClusterSnapshot, tuple[PodInfo, ...]]:
+        """All nodes as a search for victims for these pods sees them, and the pods with what their quotas leave.
+
+        What schedulers reserved ``stale`` seconds ago, and have not bound since, does not count.
+        """
         uids = frozenset(each.pod.uid for each in infos)
         with self._lock:
+            uids |= self._cache.reserved_before(self._clock() - stale)
             asked = tuple(map(self._cache.within_quota, infos))
             return self._cache.search_view(self._cache.names, uids), asked
 

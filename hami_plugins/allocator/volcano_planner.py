@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hami_plugins.allocator.cluster_objects import ClusterObjects
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
@@ -19,12 +20,19 @@ from hami_plugins.queueing import gangs
 from hami_plugins.queueing.gangs import Need
 from hami_plugins.wire.gang_keys import GROUP_KEY, TASK_KEY
 
+STALE: Final = 2.0
+"""Seconds after which a reservation without a Binding is one of a session that has died."""
+
 
 class GangPlan(NamedTuple):
-    """Evictions for so many pods of a gang as are ``missing``, so that it can start."""
+    """Evictions for so many pods of a gang as are ``missing``, so that it can start.
+
+    ``whole`` is whether a gang leaves as a whole, wherever its pods run.
+    """
 
     plan: EvictionPlan
     missing: int
+    whole: bool
 
 
 class VolcanoPlanner:
@@ -58,7 +66,7 @@ class VolcanoPlanner:
             return NoVictims(why=f"not listed yet: {missing_objects}")
         group = self._volcano.group(job)
         waiting = self._waiting(intake, job) if group is not None else [intake]
-        seen, asked = self._books.search_view(waiting)
+        seen, asked = self._books.search_view(waiting, stale=STALE)
         pending = tuple(each.pod for each in self._books.unplaced())
         snapshot = self._volcano.added_to(self._objects.added_to(replace(seen, pending=pending)))
         infos: Sequence[PodInfo] = asked[:1]
@@ -70,7 +78,7 @@ class VolcanoPlanner:
         within = [entry.name for entry in snapshot.nodes if entry.name not in but] if but else None
         with self._one_at_a_time:
             found = self._search.find(snapshot, tuple(map(_without_sums, infos)), within=within)
-        return GangPlan(found, missing) if isinstance(found, EvictionPlan) else found
+        return GangPlan(found, missing, _takes_gangs(found, snapshot)) if isinstance(found, EvictionPlan) else found
 
     def _waiting(self, intake: PodInfo, job: str) -> list[PodInfo]:
         """The pods of a job that wait and have no room kept for them, the one that is asked for first."""
@@ -96,6 +104,18 @@ def _chosen(waiting: Sequence[PodInfo], group: PodGroup, snapshot: ClusterSnapsh
     count = max(whole, by_task, 1)
     tasks = [each.pod.annotations.get(TASK_KEY, "") for each in waiting]
     return [waiting[at] for at in gangs.in_turn(tasks, need, have)[:count]], count
+
+
+def _takes_gangs(plan: EvictionPlan, snapshot: ClusterSnapshot) -> bool:
+    """Whether fewer pods of a gang stay than it needs."""
+    leaving = Counter(victim.pod.full_group for victim in plan.victims if victim.pod.group)
+    for name, count in leaving.items():
+        group = snapshot.pod_groups.get(name)
+        if group is not None and group.min_member > 1:
+            have = gangs.running(snapshot, group.namespace, group.name)
+            if sum(have.values()) - count < group.min_member:
+                return True
+    return False
 
 
 def _without_sums(info: PodInfo) -> PodInfo:

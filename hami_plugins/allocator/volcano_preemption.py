@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from hami_plugins.allocations.answers import Declined, Nomination
+from hami_plugins.allocations.answers import DeclineCode, Declined, Nomination
 from hami_plugins.allocations.mode import PreemptionMode
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.settings import PreemptionSettings
@@ -140,17 +140,21 @@ class VolcanoPreemption:
     # What a session does
 
     def pipelined(self, task: Task, intake: PodInfo) -> Nomination | Declined | None:
-        """A session puts the pod on a node where others leave; ``None`` where no plan is made for it.
+        """A session puts the pod on a node where others leave; ``None`` where no plan is made for such a pod.
 
-        It is accepted where room is kept for it already, or where it has room once those are gone that leave.
+        It is accepted where room is kept for it already, or where it has room once those are gone that leave. No room
+        is kept for a part of a gang that cannot start.
         """
         uid, node, job = intake.pod.uid, task.node, task.job
         kept = self._books.nomination(uid)
         if kept is not None and any(each.node == node for each in self._books.gang_nominations(uid)):
             return kept
+        if kept is not None or not intake.pod.preempts:
+            return None
+        if self._begun(intake, job) is None:
+            why = f"node {node}: no room is kept for a pod that cannot start: {self._why_nobody(job)}"
+            return Declined(uid=uid, node=node, code=DeclineCode.CARDS, text=why)
         with self._lock:
-            if kept is not None or self._sessions.begun(job) is None:
-                return None
             leaving = self._sessions.may_count_on(job, uid, node, evicts=self._evicts(intake.pod))
             found = self._books.nominate_without(node, intake, leaving, lasting=LASTING, job=job)
             if isinstance(found, Nomination):
@@ -204,6 +208,8 @@ class VolcanoPreemption:
         if runs_a_loop():
             raise TakesLongError("victims are searched for")
         found = self._planner.plan(intake, job, but=but)
+        if isinstance(found, GangPlan) and found.whole and not self._evicts(intake.pod):
+            found = NoVictims(why="a gang would have to leave as a whole, which Volcano does not evict")
         with self._lock:
             if isinstance(found, GangPlan):
                 self._nobody.pop(job, None)
@@ -213,6 +219,11 @@ class VolcanoPreemption:
                 self._nobody.clear()
             self._nobody[job] = _Nobody(self._clock(), found)
         return None
+
+    def _why_nobody(self, job: str) -> str:
+        with self._lock:
+            nobody = self._nobody.get(job)
+        return "its plan is gone" if nobody is None else nobody.found.why
 
     def _count_tries(self, closed: Iterable[ClosedTry]) -> None:
         """Counts sessions that asked about victims on a planned node and did not put the pod there."""

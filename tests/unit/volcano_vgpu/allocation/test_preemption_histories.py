@@ -1,0 +1,182 @@
+"""Random histories of clusters under Volcano with evictions: what holds after every step, and no pod leaves in vain."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hami_plugins.allocations.mode import PreemptionMode
+from tests.unit.volcano_vgpu.allocation.volcano_model import CARD, Model, ModelPod, chosen
+
+SIZES = (5_000, 10_000, 20_000, 30_000, 38_000)
+PRIORITIES = (100, 500, 1000)
+
+
+class History:
+    """A cluster to which random things happen."""
+
+    def __init__(self, seed: int, mode: PreemptionMode, *, kills: bool) -> None:
+        self.rng = random.Random(seed)
+        self.model = Model(self.rng.randint(1, 4), self.rng.randint(1, 2), mode)
+        self.kills = kills
+        self.jobs = 0
+
+    def step(self) -> None:
+        """One thing happens, and then what holds is held against it."""
+        model = self.model
+        model.server.time += self.rng.random()
+        chosen(
+            self.rng,
+            (self.session, 10),
+            (self.submit, 4),
+            (self.ends, 4),
+            (self.removes, 1),
+            (self.dies, 1 if self.kills else 0),
+            (self.restarts, 0),
+        )
+        self.check()
+
+    def submit(self) -> None:
+        self.jobs += 1
+        members = self.rng.choice((1, 1, 1, 2, 3))
+        self.model.submit(
+            f"j{self.jobs}", members, self.rng.choice(SIZES), self.rng.choice(PRIORITIES), created=self.jobs
+        )
+
+    def ends(self) -> None:
+        """A pod that was told to end has ended."""
+        if ending := [pod for pod in self.model.pods.values() if pod.ending]:
+            self.model.remove(self.rng.choice(ending))
+
+    def removes(self) -> None:
+        """A pod goes by itself, or its owner takes it away."""
+        if pods := [pod for pod in self.model.pods.values() if not pod.ending]:
+            pod = self.rng.choice(pods)
+            self.model.minimum[pod.job] = max(1, self.model.minimum[pod.job] - 1)
+            self.model.server.group(pod.job, self.model.minimum[pod.job])
+            self.model.remove(pod)
+
+    def dies(self) -> None:
+        """The scheduler dies in its next session, and takes some seconds to start again."""
+        self.model.dies_at = self.rng.randint(0, 30)
+        self.session(died=True)
+        self.model.dies_at = -1
+        self.model.server.time += 3.0
+
+    def restarts(self) -> None:
+        """The server is another one."""
+        self.model.start_server()
+
+    def session(self, *, died: bool = False) -> None:
+        model = self.model
+        before = {each.record.name for each in model.server.books.nominations()}
+        running = dict(model.pods)
+        evicted = model.session()
+        kept = {each.record.name: each for each in model.server.books.nominations()}
+        new = kept.keys() - before
+        self.evictions(evicted, [running[name] for name in new if name in running])
+        left = {victim for each in kept.values() for victim in each.victims}
+        for pod in evicted:
+            mates = [each for each in evicted if each.job == pod.job]
+            assert any(f"uid-{each.name}" in left for each in mates), f"{pod.name} left for no pod"
+        for job in {pod.job for pod in evicted}:
+            stay = [pod for pod in model.pods.values() if pod.job == job and pod.node and not pod.ending]
+            assert died or not stay or len(stay) >= model.minimum[job], f"gang {job} is broken"
+
+    def evictions(self, evicted: list[ModelPod], waiting: list[ModelPod]) -> None:
+        """Whoever is evicted is worth less than some pod that gets its room, and cannot be spared."""
+        for victim in evicted:
+            assert any(victim.priority < each.priority and victim.job != each.job for each in waiting), victim
+        jobs = {each.job for each in waiting}
+        if len(jobs) == 1 and evicted:
+            for spared in evicted:
+                whole = self.model.minimum[spared.job] > 1
+                gone = {each.name for each in evicted if each is not spared and not (whole and each.job == spared.job)}
+                assert not self.fits_without(waiting, gone), (
+                    f"{spared.name} need not have left for {[each.name for each in waiting]}"
+                )
+
+    def fits_without(self, waiting: list[ModelPod], gone: set[str]) -> bool:
+        """Whether these pods fit together when those are gone, beside the room that is kept for others."""
+        model = self.model
+        free = {f"GPU-{node}-{at}": CARD for node in model.names for at in range(model.cards)}
+        for pod in model.pods.values():
+            leaves = pod.ending and pod.name not in {each.name for each in model.evicted}
+            if pod.node and pod.name not in gone and not leaves:
+                free[pod.card] -= pod.memory
+        names = {pod.name for pod in waiting}
+        for each in model.server.books.nominations():
+            if each.record.name not in names:
+                for share in (share for container in each.record.allocations for share in container.shares):
+                    free[share.device] -= share.memory
+        return _pack(sorted((pod.memory for pod in waiting), reverse=True), list(free.values()))
+
+    def check(self) -> None:
+        """What holds at every moment."""
+        model = self.model
+        used: defaultdict[str, int] = defaultdict(int)
+        for pod in model.pods.values():
+            if pod.node:
+                used[pod.card] += pod.memory
+        assert all(amount <= CARD for amount in used.values()), f"a card is over its size: {dict(used)}"
+        kept = model.server.books.nominations()
+        leaving = {victim for each in kept for victim in each.victims}
+        promised: defaultdict[str, int] = defaultdict(int)
+        for pod in model.pods.values():
+            if pod.node and not pod.ending and f"uid-{pod.name}" not in leaving:
+                promised[pod.card] += pod.memory
+        for each in kept:
+            for share in (share for container in each.record.allocations for share in container.shares):
+                promised[share.device] += share.memory
+        assert all(amount <= CARD for amount in promised.values()), f"more is promised than there is: {dict(promised)}"
+
+    def settle(self) -> None:
+        """No more happens from outside, until no pod for which others left waits any more."""
+        for _ in range(60):
+            self.model.server.time += 0.2
+            for pod in [pod for pod in self.model.pods.values() if pod.ending]:
+                self.model.remove(pod)
+            self.session()
+            self.check()
+            if not self.model.server.books.nominations() and not any(pod.ending for pod in self.model.pods.values()):
+                return
+        kept = [each.record.name for each in self.model.server.books.nominations()]
+        raise AssertionError(f"pods left in vain: {kept} wait")
+
+
+def _pack(sizes: list[int], free: list[int]) -> bool:
+    if not sizes:
+        return True
+    return any(
+        _pack(sizes[1:], [*free[:at], left - sizes[0], *free[at + 1 :]])
+        for at, left in enumerate(free)
+        if left >= sizes[0] and left not in free[:at]
+    )
+
+
+@pytest.mark.parametrize("kills", [False, True], ids=["", "kills"])
+@pytest.mark.parametrize("mode", [PreemptionMode.FULL, PreemptionMode.SCHEDULER])
+@given(seed=st.integers(0, 2**32))
+@settings(deadline=None)
+def test_in_any_history_nobody_leaves_who_need_not_and_nobody_leaves_in_vain(
+    seed: int, mode: PreemptionMode, *, kills: bool
+) -> None:
+    history = History(seed, mode, kills=kills)
+    for _ in range(40):
+        history.step()
+    history.settle()
+
+
+def test_the_model_evicts() -> None:
+    """So that the histories show something."""
+    evicted = 0
+    for seed in range(20):
+        history = History(seed, PreemptionMode.FULL, kills=False)
+        for _ in range(40):
+            history.step()
+            evicted += len(history.model.evicted)
+    assert evicted > 20
