@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.golden.output.cases import CASES, HERE, printed
@@ -11,6 +13,13 @@ from tests.golden.output.cases import CASES, HERE, printed
 def test_the_output_is_the_one_that_is_kept(name: str) -> None:
     kept = (HERE / name).read_text(encoding="utf-8")
     assert printed(CASES[name]) == kept, "python -m tests.golden.output writes what is printed now"
+
+
+def test_the_page_about_evictions_shows_what_is_printed() -> None:
+    page = (HERE.parents[2] / "docs" / "tasks" / "see-who-would-be-evicted.md").read_text(encoding="utf-8")
+    first, *_ = re.findall(r"^```text\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    kept = (HERE / "plan-preemption.txt").read_text(encoding="utf-8").splitlines()
+    assert [line for line in first.splitlines() if line not in kept] == []
 
 
 def test_every_kept_output_belongs_to_a_command() -> None:

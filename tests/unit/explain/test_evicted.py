@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +42,17 @@ def test_a_pod_that_is_evicted_says_for_whom_its_place_is_kept() -> None:
     elsewhere = replace(asking("other"), nominated=NodeName("n1"))
     found = lines(a_listing(LEAVING, waiting=(high, elsewhere)), "low")
     assert found == ["it is being evicted (PreemptionByScheduler)", "its place goes to default/high"]
+
+
+def test_the_page_shows_these_lines() -> None:
+    high = replace(asking(namespace="lab"), nominated=NodeName("n1"))
+    low = replace(LEAVING, namespace="lab")
+    snapshot = a_listing(low, waiting=(high,))
+    snapshot = replace(snapshot, nodes=(replace(snapshot.nodes[0], name=NodeName("n1")),))
+    found = [line.words for line in explanations.lines(explain(snapshot, "lab/low", Planner(REGISTRY)), REGISTRY)]
+    page = (Path(__file__).parents[3] / "docs" / "tasks" / "see-who-would-be-evicted.md").read_text(encoding="utf-8")
+    *_, last = re.findall(r"^```text\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    assert [line for line in last.splitlines() if line not in found] == []
 
 
 def test_a_pod_for_which_room_is_made_says_where() -> None:
