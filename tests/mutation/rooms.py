@@ -58,6 +58,25 @@ ROOMS: Final[Mapping[str, Room]] = {
             "tests/golden/test_translations.py",
         ),
     ),
+    "victims": Room(
+        (
+            "hami_plugins/preemption/rules.py",
+            "hami_plugins/preemption/reclaim.py",
+            "hami_plugins/preemption/preemptor.py",
+            "hami_plugins/preemption/grounds.py",
+            "hami_plugins/plan/preemption.py",
+            "hami_plugins/suggest/preemption.py",
+        ),
+        (
+            "tests/unit/preemption/test_rules.py",
+            "tests/unit/preemption/test_grounds.py",
+            "tests/unit/plan/test_preemption.py",
+            "tests/unit/explain/test_preemption.py",
+            "tests/unit/suggest/test_suggestions.py",
+            "tests/unit/suggest/test_sets.py",
+            "tests/unit/preemption/test_smallest.py",
+        ),
+    ),
     "queues": Room(
         ("hami_plugins/queueing/queues.py", "hami_plugins/queueing/gangs.py", "hami_plugins/queueing/cycle.py"),
         (

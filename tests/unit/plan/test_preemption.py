@@ -108,6 +108,7 @@ class TestOnePod:
         plan = planned(snapshot, asking())
         (found,) = plan.evictions
         assert found.victims == ()
+        assert plan.pods[0].by_eviction is not None
         assert [each.pod.name for each in found.ending] == ["ends"]
         assert not plan.complete
 

@@ -72,6 +72,12 @@ def test_pods_that_end_or_stay_are_no_equals() -> None:
     assert grounds(snapshot, waiting(12_000)) == {"young": [("priority", "priority 0 < 100")]}
 
 
+def test_an_equal_pod_that_is_younger_where_it_does_not_help_leaves_it_unsaid() -> None:
+    elsewhere = [running("younger", 0, made_at=9), running("stays", 0, 6_000, priority=900)]
+    snapshot = a_cluster([running("old", 0, made_at=1)], [running("young", 0, made_at=2)], elsewhere, cards=1)
+    assert grounds(snapshot, waiting(12_000)) == {"young": [("priority", "priority 0 < 100")]}
+
+
 def test_an_equal_pod_of_the_same_age_leaves_the_choice_open() -> None:
     assert grounds(a_cluster([running("a", 0, made_at=1), running("b", 1, made_at=1)]))["a"] == [
         ("priority", "priority 0 < 100")

@@ -235,6 +235,21 @@ class TestWhoStays:
         info = waiting(16_000, neighbours=Neighbours(near=(near,)))
         assert victims(a_snapshot(labelled), info) == ["a"]
 
+    def test_pods_of_other_namespaces_than_those_to_be_near_leave(self) -> None:
+        near = PodTerm("host", (Requirement("app", "In", ("web",)),), frozenset({"team"}))
+        pods = [
+            running("other", labels={"app": "web"}),
+            running("keeper", 0, 10, namespace="team", labels={"app": "web"}),
+        ]
+        (entry,) = a_cluster(pods, cards=1).nodes
+        labelled = replace(entry, facts=replace(entry.facts, labels={"host": "n0"}))
+        assert victims(a_snapshot(labelled), waiting(neighbours=Neighbours(near=(near,)))) == ["other"]
+
+    def test_members_of_its_own_gang_stay_and_pods_like_them_leave(self) -> None:
+        pods = [running("mate", 0, group="g"), running("other", 1)]
+        assert victims(a_cluster(pods), waiting(annotations={GROUP: "g"})) == ["other"]
+        assert victims(a_cluster(pods[::-1]), waiting(annotations={GROUP: "g"})) == ["other"]
+
     def test_one_priority_lower_is_enough(self) -> None:
         assert victims(a_cluster([running("a", priority=99)], cards=1)) == ["a"]
 
@@ -400,6 +415,15 @@ class TestGangs:
         assert [pod.name for pod, _ in found.places] == ["high", "small"]
         assert len(found.victims) == 2
 
+    def test_a_gang_counts_with_its_highest_priority(self) -> None:
+        pair = waiting(priority=1), waiting(name="high-1", priority=100)
+        assert victims(a_cluster([running("a", 0, priority=50), running("b", 1, priority=50)]), *pair) == ["a", "b"]
+
+    def test_kube_scheduler_looks_at_the_priority_of_pods_alone(self) -> None:
+        groups = {"default/g": PodGroup(namespace="default", name="g", priority_class="gold")}
+        snapshot = a_cluster([running("a", group="g")], cards=1, pod_groups=groups, priorities={"gold": 5_000})
+        assert victims(snapshot) == ["a"]
+
     def test_a_gang_of_volcanos_has_the_priority_of_its_podgroup(self) -> None:
         groups = {
             "default/waiting": PodGroup(namespace="default", name="waiting", queue="mine", priority_class="gold"),
@@ -505,6 +529,21 @@ class TestQueues:
         assert isinstance(search.find(replace(snapshot, pending=(stray,)), [in_queue(16_000)]), EvictionPlan)
         more = replace(snapshot, pending=(pending,), pod_groups={**snapshot.pod_groups, other.full_name: other})
         assert isinstance(search.find(more, [in_queue(16_000)]), NoVictims)
+
+    def test_what_is_known_of_shares_does_not_outlive_them(self) -> None:
+        records = [running(name, card, group=name, queue="theirs") for card, name in enumerate("ab")]
+        queues = {name: Queue(name=name, deserved={MEMORY: 10_000 * NANO}) for name in ("mine", "theirs")}
+        snapshot = a_cluster(records, queues=queues)
+        search = VictimSearch(REGISTRY)
+        assert isinstance(search.find(snapshot, [in_queue()]), EvictionPlan)
+        more = {**queues, "theirs": Queue(name="theirs", deserved={MEMORY: 20_000 * NANO})}
+        assert isinstance(search.find(replace(snapshot, queues=more), [in_queue()]), NoVictims)
+
+    def test_an_ending_pod_is_not_given_back_to_its_queue_twice(self) -> None:
+        """It does not count in its queue any more, so that its queue has no more room once it is gone."""
+        snapshot = self.snapshot(running("a", 0), running("ends", 1, terminating=True))
+        limited = Queue(name="theirs", capability={MEMORY: 20_000 * NANO}, deserved={MEMORY: NANO})
+        assert victims(replace(snapshot, queues={"theirs": limited}), in_queue(11_000, "theirs")) == ["a"]
 
     def test_the_limit_of_its_own_queue_is_met_by_victims_of_that_queue(self) -> None:
         snapshot = self.snapshot(running("a", 0), running("b", 1))
