@@ -12,7 +12,7 @@ from tests.cluster.cases import Case
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.objects import pod_spec, task, vcjob
 from tests.cluster.pretended_kubelet import PretendedKubelet
-from tests.cluster.slices import gpu, jobs
+from tests.cluster.slices import gpu, jobs, pods, volcano_pod
 from tests.cluster.waiting import wait_until
 
 CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -46,18 +46,32 @@ class Site(Case):
     def low(self, name: str, memory: int, card: str = "", *, priority: str = "cards-low", **more: Any) -> None:
         """A pod that runs, on the card that is named."""
         notes = {**more.pop("annotations", {}), **({"volcano.sh/vgpu-use-gpuuuid": card} if card else {})}
-        self.submit(name, gpu(memory=memory), priorityClassName=priority, annotations=notes, **more)
+        labels = more.pop("labels", {})
+        spec = {"nodeSelector": dict(self.pool.selector), "priorityClassName": priority, **more}
+        body = volcano_pod(name, gpu(memory=memory), annotations=notes, **spec)
+        body["metadata"]["labels"] = labels
+        self.plane.api.create(pods(self.namespace), body)
         self.wait_bound(name)
+        wait_until(lambda: self.see(name)["status"].get("phase") == "Running", f"{name} runs")
 
-    def gang(self, name: str, memory: int) -> None:
-        """A gang of four that matters more."""
+    def budget(self, app: str) -> None:
+        """A PodDisruptionBudget that allows no eviction, as its controller reports."""
+        place = f"/apis/policy/v1/namespaces/{self.namespace}/poddisruptionbudgets"
+        spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}}
+        self.plane.api.create(place, {"metadata": {"name": app}, "spec": spec})
+        wait_until(
+            lambda: self.plane.api.get(f"{place}/{app}")["status"].get("currentHealthy") == 1, "the budget counts"
+        )
+
+    def gang(self, name: str, memory: int, *, priority: str = "cards-high") -> None:
+        """A gang of four."""
         spec = pod_spec(
             gpu(memory=memory),
             nodeSelector=dict(self.pool.selector),
             schedulerName="volcano",
-            priorityClassName="cards-high",
+            priorityClassName=priority,
         )
-        job = vcjob(name, task("worker", 4, spec), priorityClassName="cards-high")
+        job = vcjob(name, task("worker", 4, spec), priorityClassName=priority)
         self.plane.api.create(jobs(self.namespace), job)
 
     def story(self, job: str) -> str:

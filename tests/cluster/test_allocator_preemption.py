@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from signal import SIGKILL
 from typing import Any
 
 import pytest
@@ -133,4 +134,101 @@ def test_t1_pods_that_come_while_a_victim_ends_do_not_get_its_room(site: Site) -
         site.submit(f"mid-{at}", gpu(memory=5_000), priorityClassName="cards-mid")
     site.wait_bound("high")
     assert not any(site.node_of(f"mid-{at}") for at in range(4))
+    assert site.kubelet.victims == ["low"]
+
+
+def test_b1_where_sums_suffice_and_no_card_has_room_one_pod_leaves(site: Site) -> None:
+    (node,) = site.pool.add(1, cards=2)
+    for at, card in enumerate(site.pool.cards[node]):
+        site.low(f"low-{at}", 30_000, card.uuid)
+    site.high(20_000)
+    site.wait_bound("high")
+    assert len(site.kubelet.victims) == 1
+
+
+def test_b4_nodes_that_cannot_help_are_left_alone(site: Site) -> None:
+    for number in range(3):
+        (node,) = site.pool.add(1, cards=2)
+        name, priority = ("low", "cards-low") if number == 0 else (f"high-{number}", "cards-high")
+        for at, card in enumerate(site.pool.cards[node]):
+            site.low(f"{name}-{at}", 30_000, card.uuid, priority=priority)
+    site.high(20_000)
+    site.wait_bound("high")
+    assert site.kubelet.victims in (["low-0"], ["low-1"])
+
+
+def test_v2_the_pod_that_is_alone_on_its_card_leaves(site: Site) -> None:
+    (node,) = site.pool.add(1, cards=2)
+    first, second = site.pool.cards[node]
+    site.low("shares", 30_000, first.uuid)
+    site.low("mid", 10_000, first.uuid, priority="cards-mid")
+    site.low("alone", 30_000, second.uuid)
+    site.high(40_960)
+    site.wait_bound("high")
+    assert site.kubelet.victims == ["alone"]
+
+
+def test_g5_a_gang_for_which_some_sums_suffice_and_some_do_not(site: Site) -> None:
+    nodes = site.pool.add(2, cards=4)
+    for node in nodes:
+        for card in site.pool.cards[node]:
+            site.low(f"low-{card.uuid[4:12]}-{node[-1]}", 30_000, card.uuid)
+    site.gang("train", 38_000)
+    wait_until(lambda: site.placed("train") == 4, "the gang is bound", show=lambda: site.story("train"))
+    assert len(site.kubelet.victims) == 4
+
+
+def test_g3_a_gang_leaves_as_a_whole(site: Site) -> None:
+    site.pool.add(4, cards=1)
+    site.gang("small", 30_000, priority="cards-low")
+    wait_until(lambda: site.placed("small") == 4, "the gang is bound")
+    site.high(20_000)
+    site.wait_bound("high")
+    assert len(site.kubelet.victims) == 4
+
+
+@pytest.mark.parametrize("card", [0, 1])
+def test_of_two_pods_the_one_without_a_budget_leaves(site: Site, card: int) -> None:
+    (node,) = site.pool.add(1, cards=2)
+    first, second = site.pool.cards[node]
+    site.low("kept", 30_000, (first, second)[card].uuid, labels={"app": "kept"})
+    site.low("free", 30_000, (second, first)[card].uuid, priority="cards-mid")
+    site.budget("kept")
+    site.high(20_000)
+    site.wait_bound("high")
+    assert site.kubelet.victims == ["free"]
+
+
+def test_a_budget_that_allows_no_eviction_holds(site: Site) -> None:
+    site.pool.add(1, cards=1)
+    site.low("kept", 30_000, labels={"app": "kept"})
+    site.budget("kept")
+    site.high(20_000)
+    site.wait_refused("high")
+    assert site.kubelet.victims == []
+
+
+def test_t2_a_server_that_is_killed_after_the_eviction_keeps_the_room_all_the_same(site: Site) -> None:
+    site.kubelet.ends = 6.0
+    site.pool.add(1, cards=1)
+    site.low("low", 30_000)
+    site.high(38_000)
+    wait_until(lambda: site.kubelet.victims, "the victim ends")
+    site.server.component.restart(SIGKILL)
+    for at in range(4):
+        site.submit(f"mid-{at}", gpu(memory=5_000), priorityClassName="cards-mid")
+    site.wait_bound("high")
+    assert not any(site.node_of(f"mid-{at}") for at in range(4))
+    assert site.kubelet.victims == ["low"]
+
+
+def test_a_pod_that_is_deleted_while_its_victim_ends_leaves_no_room_kept(site: Site) -> None:
+    site.kubelet.ends = 3.0
+    site.pool.add(1, cards=1)
+    site.low("low", 30_000)
+    site.high(38_000)
+    wait_until(lambda: site.kubelet.victims, "the victim ends")
+    site.remove("high")
+    site.submit("other", gpu(memory=38_000), priorityClassName="cards-mid")
+    site.wait_bound("other")
     assert site.kubelet.victims == ["low"]
