@@ -58,6 +58,8 @@ def grounds_words(victim: PlannedVictim) -> str:
 
 def afterwards_words(victim: PlannedVictim) -> str:
     """What becomes of a victim that its controller creates again."""
+    if not victim.followed:
+        return "-"
     return "waits" if victim.again is None else f"fits on {victim.again}"
 
 

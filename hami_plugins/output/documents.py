@@ -337,6 +337,7 @@ def _evictions(found: PlanEvictions, content: Plan) -> schema.EvictionsDocument:
                 "priority": victim.pod.priority,
                 "rules": [{"rule": ground.rule.value, "words": ground.words} for ground in victim.grounds],
                 "again": victim.again,
+                "followed": victim.followed,
             }
             for victim in found.victims
         ],

@@ -199,7 +199,9 @@ class VictimDocument(TypedDict):
     priority: int
     rules: list[GroundDocument]
     again: str | None
-    """The node that takes it if its controller creates it again; null where it waits."""
+    """The node that takes it if its controller creates it again; null where it waits or is not followed."""
+    followed: bool
+    """Whether that was worked out: it is for the first 64 victims."""
 
 
 class NodeAfterDocument(TypedDict):

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from hami_plugins.engine.apply import with_pod
-from hami_plugins.engine.decide import Decider, PodDemand
+from hami_plugins.engine.bounds import RequestBounds
+from hami_plugins.engine.decide import Decider, PodDemand, allocated
 from hami_plugins.engine.holdings import demand_again
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.inputs.workloads.pods import VOLCANO
@@ -16,6 +17,7 @@ from hami_plugins.model.decisions import Placed
 from hami_plugins.model.pods import NodeConstraints, Pod, PodRecord
 from hami_plugins.model.policy import DEFAULT_POLICY
 from hami_plugins.model.units import NodeName
+from hami_plugins.model.verdicts import Fit
 from hami_plugins.preemption.grounds import Ground
 from hami_plugins.preemption.search import VictimSearch
 from hami_plugins.preemption.values import EvictedPod, EvictionPlan, NoVictims
@@ -32,17 +34,23 @@ ALONE: Final = (
 ENQUEUE: Final = ", and with its action enqueue it evicts none for a gang that is not enqueued"
 
 
+MOST_FOLLOWED: Final = 64
+"""Victims of one plan for which it is worked out whether they find a place again."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedVictim:
     """A pod that would be evicted: by which rules, and the node that takes it again afterwards, ``None`` for none.
 
-    The latter is known of what it holds alone: its selectors and tolerations are not.
+    The latter is known of what it holds alone: its selectors and tolerations are not. It is worked out only for those
+    that are ``followed``.
     """
 
     pod: PodRecord
     node: NodeName
     grounds: tuple[Ground, ...]
     again: NodeName | None = None
+    followed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,11 +120,16 @@ class PlanEvictor:
     def settled(self, after: ClusterSnapshot) -> tuple[PlanEvictions, ...]:
         """All evictions, in their order, with what becomes of the victims on the cluster after the plan."""
         settled: list[PlanEvictions] = []
+        left = MOST_FOLLOWED
         for each in self._found:
             victims: list[PlannedVictim] = []
             for victim in each.victims:
+                left -= 1
+                if left < 0:
+                    victims.append(victim)
+                    continue
                 after, again = self._again(after, victim.pod)
-                victims.append(replace(victim, again=again))
+                victims.append(replace(victim, again=again, followed=True))
             settled.append(replace(each, victims=tuple(victims)))
         return tuple(settled)
 
@@ -135,14 +148,19 @@ class PlanEvictor:
         return found
 
     def _again(self, after: ClusterSnapshot, record: PodRecord) -> tuple[ClusterSnapshot, NodeName | None]:
-        """The node that takes a pod like this one, and the cluster with it."""
-        demand = PodDemand(demand_again(record), NodeConstraints(requests=record.requests))
-        decision = self._decider.decide(after, demand, DEFAULT_POLICY)
-        if not isinstance(decision, Placed):
-            return after, None
-        entry = after.nodes[after.position[decision.node]]
-        like = replace(record, allocations=decision.containers)
-        return after.with_node(with_pod(entry, like)), decision.node
+        """The first node that takes a pod like this one, and the cluster with it."""
+        devices, registry = demand_again(record), self._decider.registry
+        requests = {each for container in devices.containers for each in container.requests}
+        gauges = [RequestBounds(registry[each.vendor], each, DEFAULT_POLICY) for each in requests]
+        demand = PodDemand(devices, NodeConstraints(requests=record.requests))
+        for entry in after.nodes:
+            if any(gauge.capable(entry) < gauge.request.count for gauge in gauges):
+                continue
+            fit = self._decider.answer(entry, demand, DEFAULT_POLICY)
+            if isinstance(fit, Fit):
+                like = replace(record, allocations=allocated(entry, fit, devices, registry))
+                return after.with_node(with_pod(entry, like)), entry.name
+        return after, None
 
 
 def _key(info: PodInfo) -> Hashable:

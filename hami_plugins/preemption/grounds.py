@@ -25,10 +25,13 @@ def grounds_of(
     """For each victim the rules that let it go: what it is worth, then what covers it, then why it and no equal pod."""
     leaving = Counter(gang for victim in victims if (gang := rules.gang_of(victim.pod)))
     left = {id(victim.pod) for victim in victims}
+    alike = {_first_share(victim.pod) for victim in victims}
     equals: dict[Hashable, list[int]] = {}
     for entry in snapshot.nodes:
         for record in entry.pods:
-            if id(record) not in left and not record.terminating and rules.objection(record) is None:
+            if _first_share(record) not in alike or id(record) in left or record.terminating:
+                continue
+            if rules.evictable_at(record) is not None:
                 equals.setdefault(_worth(record, rules), []).append(record.made_at or 0)
     return tuple(tuple(_grounds(victim.pod, rules, leaving, equals)) for victim in victims)
 
@@ -54,6 +57,14 @@ def _grounds(
 
 def _many(others: Sequence[int]) -> str:
     return f"{len(others)} other equal pods"
+
+
+def _first_share(record: PodRecord) -> tuple[int, int] | None:
+    """Memory and cores of the first device: most pods differ in it, so that few have to be compared in full."""
+    for allocation in record.allocations:
+        for share in allocation.shares:
+            return share.memory, share.cores
+    return None
 
 
 def _worth(record: PodRecord, rules: EvictionRules) -> Hashable:

@@ -11,6 +11,7 @@ from hami_plugins.engine.intake import PodInfo
 from hami_plugins.engine.inventory import with_pods
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.pods import PodRecord
+from hami_plugins.plan import Planner, PlanUnit
 from hami_plugins.preemption.search import VictimSearch
 from hami_plugins.preemption.values import EvictionPlan
 from tests.bench import workload
@@ -35,6 +36,18 @@ def figures(repeats: int = 5) -> Iterator[Figure]:
             warm.append(searched(search, found.after, members)[0])
         yield figure(f"victims for {name}, 1,000 nodes / 20,000 pods, first sight", cold, at_most=first)
         yield figure(f"the next {name}", warm, at_most=later)
+    yield figure("plan of 30 pods that all need evictions", list(planned(snapshot, repeats)), at_most=2_000)
+
+
+def planned(snapshot: ClusterSnapshot, repeats: int) -> Iterator[float]:
+    """The CPU milliseconds of a plan with preemption: victims, their rules, and whether they fit again."""
+    pods = tuple(replace(info.submitted, name=info.pod.name, priority=1_000) for info in waiting(30))
+    for _ in range(repeats):
+        start = time.thread_time()
+        plan = Planner(REGISTRY).plan(snapshot, [PlanUnit(name="deployment/bench/high", pods=pods)], preemption=True)
+        yield (time.thread_time() - start) * 1000
+        if len(plan.evictions) != len(pods):
+            raise ValueError("every pod has to need evictions")
 
 
 def searched(search: VictimSearch, snapshot: ClusterSnapshot, members: int) -> tuple[float, EvictionPlan]:

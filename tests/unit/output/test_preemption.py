@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from hami_plugins.model.units import NodeName
 from hami_plugins.output import documents, page, tables
 from hami_plugins.plan import Plan
@@ -38,6 +40,12 @@ def test_a_victim_that_fits_elsewhere_says_where() -> None:
     pod = replace(pod, constraints=replace(pod.constraints, node=NodeName("n0")))
     snapshot = a_cluster([running("a", 0, 8_000)], [running("c", 0, 8_000)], cards=1)
     assert rows(planned(snapshot, pod))[0][-1] == "fits on n1"
+
+
+def test_a_victim_that_is_not_followed_says_nothing_of_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hami_plugins.plan.preemption.MOST_FOLLOWED", 1)
+    pods = [asking("high-0"), asking("high-1")]
+    assert [row[-1] for row in rows(planned(FULL, *pods))] == ["waits", "-"]
 
 
 def test_no_evictions_have_no_table() -> None:
