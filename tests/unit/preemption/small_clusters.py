@@ -104,7 +104,7 @@ def _in_queues(snapshot: ClusterSnapshot, asked: Mapping[str, int], chance: rand
                 groups[full_name] = PodGroup(namespace=NAMESPACE, name=group, min_member=1, queue=queue)
             priority = chance.choice((record.priority, PRIORITY + 2))
             records.append(replace(record, group=group, priority=priority))
-        more = dict(entry.facts.allocatable) | {key: Quantity(10**6 * NANO, "1M") for key in asked}
+        more = dict(entry.facts.allocatable) | {key: Quantity(10**12 * NANO, "1T") for key in asked}
         roomy = replace(entry, facts=replace(entry.facts, allocatable=more))
         snapshot = snapshot.with_node(with_pods(roomy, records))
     snapshot = replace(snapshot, pod_groups=groups)
