@@ -11,9 +11,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import structlog
 
@@ -59,6 +59,14 @@ SLACK: Final = 120.0
 GRACE: Final = 30.0
 """The grace period of a pod that names none."""
 
+Places: TypeAlias = tuple[tuple[Pod, NodeName], ...]
+"""Pods for which room is kept, and where."""
+
+Victims: TypeAlias = tuple[EvictedPod, ...]
+
+_IMPOSSIBLE: Final[tuple[str, EventType]] = ("PreemptionNotPossible", "Warning")
+_REASONS: Final[Mapping[str, tuple[str, EventType]]] = {"dry-run": ("PreemptionDryRun", "Normal")}
+
 _log = structlog.get_logger(__name__)
 
 
@@ -100,6 +108,7 @@ class Evictor:
         self._clock = clock
         self._queue: OrderedDict[PodUid, _Waiting] = OrderedDict()
         self._begun: dict[frozenset[PodUid], tuple[EvictedPod, ...]] = {}
+        self._handed_over: deque[tuple[Places, Victims]] = deque()
         self._told = ToldPods()
         self._evicted: deque[tuple[float, PodUid]] = deque()
         self._lock = threading.Lock()
@@ -122,9 +131,14 @@ class Evictor:
             self._thread.join(timeout)
 
     def refused(self, intake: PodInfo, nodes: Sequence[NodeName]) -> None:
-        """None of these nodes has devices for the pod. Returns at once."""
+        """None of these nodes has devices for the pod. Returns at once.
+
+        A pod whose turn comes later, because something was refused, waits for that.
+        """
         if self._settings.covers(intake.pod) and intake.pod.preempts:
-            self._put(_Waiting(intake, nodes))
+            with self._lock:
+                earlier = self._queue.get(intake.pod.uid)
+            self._put(_Waiting(intake, nodes, due=0.0 if earlier is None else earlier.due))
 
     def _put(self, waiting: _Waiting) -> None:
         with self._lock:
@@ -136,21 +150,9 @@ class Evictor:
         self._due.set()
 
     def evict(self, waiting: Sequence[tuple[Pod, NodeName]], victims: Sequence[EvictedPod]) -> None:
-        """Evicts these for pods whose room is kept on these nodes; both sides get events. Returns at once."""
-        kept = {pod.uid: found for pod, _ in waiting if (found := self._books.nomination(pod.uid)) is not None}
-        places = {node: pod for pod, node in reversed(waiting) if pod.uid in kept}
-        if not places:
-            return
-        self._metrics.preempted("begun")
-        for pod, node in waiting:
-            of_node = [victim for victim in victims if victim.node == node] or victims
-            if pod.uid in kept:
-                self._tell(pod, "Preempting", eviction_notes.for_preemptor(of_node, kept[pod.uid]), "Normal")
-        for victim in victims:
-            pod = places.get(victim.node) or next(iter(places.values()))
-            self._tell(victim.pod, "Preempted", eviction_notes.for_victim(victim.pod, pod, kept[pod.uid]), "Normal")
+        """Evicts these for pods whose room is kept on these nodes, or gives the room up. Returns at once."""
         with self._lock:
-            self._begun[frozenset(kept)] = tuple(victims)
+            self._handed_over.append((tuple(waiting), tuple(victims)))
         self._due.set()
 
     def _run(self) -> None:
@@ -158,6 +160,8 @@ class Evictor:
             self._due.wait(self._pause())
             self._due.clear()
             try:
+                while self._handed_over:
+                    self._begin(*self._handed_over.popleft())
                 self._carry_on()
                 while not self._stop.is_set() and (waiting := self._next()) is not None:
                     self._attend(waiting)
@@ -192,33 +196,61 @@ class Evictor:
         pod = intake.pod
         found = self._planner.plan([intake], waiting.nodes)
         if isinstance(found, NoVictims):
-            self._give_up(pod, eviction_notes.without_victims(found))
+            self._give_up([pod], eviction_notes.without_victims(found), "impossible")
             return
-        victims, ending, placed = found.plan.victims, found.plan.ending, found.plan.places[0][1]
+        victims, ending, node = found.plan.victims, found.plan.ending, found.plan.places[0][1].node
         if not (ending if waiting.left else victims or ending) or (victims and not self._settings.covers(pod)):
             return  # it has room now, or nobody may be evicted for it
-        if victims and self._settings.dry_run:
-            self._metrics.preempted("dry-run")
-            self._tell(pod, "PreemptionDryRun", eviction_notes.in_dry_run(victims), "Normal")
-        elif victims and not self._allowed(len(victims)):
-            self._metrics.preempted("limited")
-            _log.info("evictions_limited", pod=pod.full_name, victims=len(victims))
-            self._put(waiting._replace(due=self._clock() + REPEATED))
-        elif not self._planner.nominate(found, lasting=self._lasting((*victims, *ending))):
-            self._put(waiting._replace(due=self._clock() + CHANGED))
-        elif why := self._refusal(victims):
-            self._books.withdraw(pod.uid)
-            self._give_up(pod, why)
-            self._put(waiting._replace(due=self._clock() + REFUSED))
-        else:
-            self._nominate(pod, placed.node)
-            if victims:
-                self.evict([(pod, placed.node)], victims)
+        pause: float | None = CHANGED
+        if self._planner.nominate(found, lasting=self._lasting((*victims, *ending))):
+            pause = self._begin(((pod, node),), victims)
+        if pause is not None:
+            self._put(waiting._replace(due=self._clock() + pause))
 
-    def _give_up(self, pod: Pod, why: str) -> None:
-        self._metrics.preempted("impossible")
-        if self._told.first(pod.uid, (why,), self._clock()):
-            self._tell(pod, "PreemptionNotPossible", why, "Warning")
+    def _begin(self, waiting: Places, victims: Victims) -> float | None:
+        """Begins with evictions for pods whose room is kept; else gives the room up, and says for how many seconds.
+
+        ``None`` is also said where the room is given up until a scheduler asks again.
+        """
+        pods = [pod for pod, _ in waiting]
+        if victims and self._settings.dry_run:
+            self._give_up(pods, eviction_notes.in_dry_run(victims), "dry-run")
+            return None
+        if victims and not self._allowed(len(victims)):
+            self._give_up(pods, "", "limited")
+            return REPEATED
+        if why := self._refusal(victims):
+            self._give_up(pods, why, "refused")
+            return REFUSED
+        for pod, node in waiting:
+            self._nominate(pod, node)
+        if victims:
+            self._metrics.preempted("begun")
+            self._announce(waiting, victims)
+            with self._lock:
+                self._begun[frozenset(pod.uid for pod in pods)] = victims
+        return None
+
+    def _announce(self, waiting: Places, victims: Victims) -> None:
+        """Tells both sides."""
+        kept = {pod.uid: found for pod, _ in waiting if (found := self._books.nomination(pod.uid)) is not None}
+        places = {node: pod for pod, node in reversed(waiting) if pod.uid in kept}
+        for pod, node in waiting:
+            of_node = [victim for victim in victims if victim.node == node] or victims
+            if pod.uid in kept:
+                self._tell(pod, "Preempting", eviction_notes.for_preemptor(of_node, kept[pod.uid]), "Normal")
+        for victim in victims if places else ():
+            pod = places.get(victim.node) or next(iter(places.values()))
+            self._tell(victim.pod, "Preempted", eviction_notes.for_victim(victim.pod, pod, kept[pod.uid]), "Normal")
+
+    def _give_up(self, pods: Iterable[Pod], why: str, outcome: str) -> None:
+        """Nobody is evicted for these now, and no room is kept."""
+        self._metrics.preempted(outcome)
+        reason, kind = _REASONS.get(outcome, _IMPOSSIBLE)
+        for pod in pods:
+            self._books.withdraw(pod.uid)
+            if why and self._told.first(pod.uid, (why,), self._clock()):
+                self._tell(pod, reason, why, kind)
 
     def _refusal(self, victims: Sequence[EvictedPod]) -> str:
         """Why the API server would not carry out all the evictions; empty where it would."""

@@ -1,0 +1,281 @@
+"""What the evictor does when evictions are refused, when pods change meanwhile, and how many it makes."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from hami_plugins.allocator.locked_cache import LockedAllocationCache
+from hami_plugins.allocator.metrics import AllocatorMetrics, EvictionMetrics
+from hami_plugins.allocator.preemption import preemption
+from hami_plugins.allocator.settings import PreemptionSettings
+from hami_plugins.errors import KubeError
+from hami_plugins.kube.events import EventRecorder
+from hami_plugins.kube.reflector import ObjectChange
+from hami_plugins.model.units import NodeName
+from tests import raw_objects
+from tests.unit.allocator.products import product, settings
+from tests.waiting import wait_for
+
+Raw = dict[str, Any]
+N1 = NodeName("n1")
+
+
+@dataclass(slots=True)
+class ScriptedApi:
+    """An API server that refuses what ``refuse`` says, and notes what it was asked."""
+
+    refuse: Callable[[str, bool], KubeError | None] = lambda _name, _dry: None
+    evictions: list[tuple[str, bool]] = field(default_factory=list)
+    patches: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    events: list[Mapping[str, Any]] = field(default_factory=list)
+    grace: int = 30
+
+    def create(self, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        if path.endswith("/events"):
+            self.events.append(body)
+            return body
+        name, dry = body["metadata"]["name"], "dryRun" in body["deleteOptions"]
+        if (error := self.refuse(name, dry)) is not None:
+            raise error
+        self.evictions.append((name, dry))
+        return body
+
+    def merge_patch(self, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.patches.append((path, body))
+        return body
+
+    def read(self, _namespace: str, _name: str) -> Mapping[str, Any]:
+        return {"metadata": {}, "spec": {"terminationGracePeriodSeconds": self.grace}}
+
+    @property
+    def real(self) -> list[str]:
+        return [name for name, dry in self.evictions if not dry]
+
+    def reasons(self, pod: str) -> list[str]:
+        return [each["reason"] for each in self.events if each["involvedObject"]["name"] == pod]
+
+
+class Site:
+    """A node of two cards with 40,960 MiB, and the evictor of a leader."""
+
+    def __init__(self, api: ScriptedApi, **told: Any) -> None:
+        self.api, self.now = api, 1_000.0
+        self.books = LockedAllocationCache(
+            product(found=settings(vendors=["NVIDIA"])), keep=90.0, clock=lambda: self.now
+        )
+        cards = raw_objects.registered_cards("GPU-0", "GPU-1")
+        notes = {"hami.io/node-nvidia-register": json.dumps(cards)}
+        node = {"metadata": {"name": "n1", "annotations": notes}, "status": {}}
+        self.books.node_changed(ObjectChange("added", node, "uid-n1"))
+        values = PreemptionSettings.model_validate({"mode": "full", "priorityClasses": ["*"], **told})
+        events: Any = EventRecorder(api, "allocator", "host")  # type: ignore[arg-type]
+        made = preemption(
+            values,
+            api,  # type: ignore[arg-type]
+            self.books,
+            read=api.read,
+            events=events,
+            metrics=EvictionMetrics(AllocatorMetrics().metrics),
+        )
+        assert made is not None
+        assert made.evictor is not None
+        self.events, self.evictor = events, made.evictor
+        self.evictor._clock = lambda: self.now  # noqa: SLF001 - times of a test pass when it says so
+
+    def running(self, name: str, card: str, memory: int = 30_000, priority: int = 0, **metadata: Any) -> None:
+        notes = {"hami.io/vgpu-devices-allocated": f"{card},NVIDIA,{memory},0:;", "hami.io/vgpu-node": "n1"}
+        raw = a_pod(name, memory, priority)
+        raw["metadata"] |= {"annotations": notes, **metadata}
+        raw["spec"]["nodeName"] = "n1"
+        self.see(raw | {"status": {"phase": "Running"}})
+
+    def waiting(self, name: str = "high", memory: int = 20_000, priority: int = 100) -> None:
+        self.see(a_pod(name, memory, priority))
+
+    def see(self, raw: Raw) -> None:
+        self.books.pod_changed(ObjectChange("modified", raw, raw["metadata"]["uid"]))
+
+    def gone(self, name: str) -> None:
+        self.books.pod_changed(ObjectChange("deleted", None, f"uid-{name}"))
+
+    def refused(self, name: str = "high") -> None:
+        seen = self.books.seen("team", name)
+        assert seen is not None
+        assert seen.intake is not None
+        self.evictor.refused(seen.intake, (N1,))
+
+    @property
+    def kept(self) -> list[str]:
+        return [each.record.name for each in self.books.nominations()]
+
+
+def a_pod(name: str, memory: int, priority: int) -> Raw:
+    asks = raw_objects.container(limits={"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory)})
+    metadata = {"namespace": "team", "uid": f"uid-{name}"}
+    return raw_objects.pod(name, asks, metadata=metadata, phase="Pending", priority=priority)
+
+
+@contextmanager
+def site(api: ScriptedApi | None = None, **told: Any) -> Iterator[Site]:
+    made = Site(api or ScriptedApi(), **told)
+    made.events.start()
+    made.evictor.start()
+    try:
+        yield made
+    finally:
+        made.evictor.stop()
+        made.events.stop()
+
+
+def two_low(made: Site) -> None:
+    made.running("a", "GPU-0")
+    made.running("b", "GPU-1", priority=5)
+    made.waiting()
+
+
+def settled() -> None:
+    """Long enough for the evictor to have done something, if it was going to."""
+    time.sleep(0.3)
+
+
+def too_many(_name: str, dry: bool, *, only_dry: bool = False) -> KubeError | None:
+    message = "Cannot evict pod as it would violate the pod's disruption budget."
+    return KubeError(message, status=429) if dry or not only_dry else None
+
+
+def test_the_room_is_kept_and_written_before_anybody_is_evicted() -> None:
+    order: list[str] = []
+    api = ScriptedApi()
+
+    def note(name: str, dry: bool) -> None:
+        order.append(f"{'dry ' if dry else ''}{name} kept={made.kept} written={len(api.patches)}")
+
+    api.refuse = note
+    with site(api) as made:
+        two_low(made)
+        made.refused()
+        wait_for(lambda: api.real == ["a"])
+    assert order == ["dry a kept=['high'] written=0", "a kept=['high'] written=1"]
+    path, body = api.patches[0]
+    assert path == "/api/v1/namespaces/team/pods/high/status"
+    assert body == {"metadata": {"uid": "uid-high"}, "status": {"nominatedNodeName": "n1"}}
+
+
+def test_an_eviction_that_a_dry_run_refuses_is_not_made_and_the_room_is_free_again() -> None:
+    api = ScriptedApi(refuse=too_many)
+    with site(api) as made:
+        two_low(made)
+        made.refused()
+        wait_for(lambda: api.reasons("high"))
+        wait_for(lambda: made.kept == [])
+        assert api.reasons("high") == ["PreemptionNotPossible"]
+        assert "refuses to evict team/a: Cannot evict pod as it would violate" in api.events[0]["message"]
+        api.refuse = lambda _name, _dry: None
+        made.refused()
+        settled()
+        assert api.evictions == [], "it is tried again half a minute later"
+        made.now += 31.0
+        made.refused()
+        wait_for(lambda: api.real == ["a"])
+
+
+def test_an_eviction_that_is_refused_after_its_dry_run_is_made_later_while_the_room_is_kept() -> None:
+    api = ScriptedApi(refuse=lambda name, dry: None if dry else too_many(name, dry))
+    with site(api) as made:
+        two_low(made)
+        made.refused()
+        wait_for(lambda: made.kept == ["high"])
+        settled()
+        assert made.kept == ["high"]
+        api.refuse = lambda _name, _dry: None
+        wait_for(lambda: api.real == ["a"])
+
+
+def test_what_was_not_evicted_yet_is_spared_when_the_waiting_pod_is_deleted() -> None:
+    api = ScriptedApi(refuse=lambda name, dry: None if dry else too_many(name, dry))
+    with site(api) as made:
+        two_low(made)
+        made.refused()
+        wait_for(lambda: made.kept == ["high"])
+        made.gone("high")
+        api.refuse = lambda _name, _dry: None
+        made.evictor._due.set()  # noqa: SLF001 - it would look by itself in two seconds
+        settled()
+        assert api.real == []
+
+
+@pytest.mark.parametrize("status", [404, 409])
+def test_a_victim_that_is_gone_or_made_again_meanwhile_needs_no_eviction(status: int) -> None:
+    api = ScriptedApi(refuse=lambda _name, _dry: KubeError("gone", status=status))
+    with site(api) as made:
+        two_low(made)
+        made.refused()
+        wait_for(lambda: made.kept == ["high"])
+        wait_for(lambda: "Preempting" in api.reasons("high"))
+
+
+def test_a_pod_that_fits_by_now_has_nobody_evicted() -> None:
+    with site() as made:
+        two_low(made)
+        made.gone("a")
+        made.refused()
+        settled()
+        assert (made.api.evictions, made.kept) == ([], [])
+
+
+def test_no_more_are_evicted_in_an_hour_than_is_set() -> None:
+    with site(perHour=1, atOnce=5) as made:
+        two_low(made)
+        made.waiting("more", 40_000)
+        made.refused()
+        wait_for(lambda: made.api.real == ["a"])
+        made.gone("a")
+        made.refused("more")
+        settled()
+        assert made.api.real == ["a"]
+        made.now += 3_600.0
+        wait_for(lambda: made.api.real == ["a", "b"])
+
+
+def test_of_pods_that_wait_the_most_important_is_first() -> None:
+    with site(perHour=1) as made:
+        made.evictor.stop()
+        second = Site(made.api, perHour=1)
+        two_low(second)
+        second.waiting("top", 40_000, 1_000)
+        second.refused("high")
+        second.refused("top")
+        second.evictor.start()
+        wait_for(lambda: second.kept == ["top"])
+        second.evictor.stop()
+
+
+def test_the_room_lasts_as_long_as_the_longest_grace_period_and_two_minutes() -> None:
+    with site(ScriptedApi(grace=3_600)) as made:
+        two_low(made)
+        made.refused()
+        wait_for(lambda: made.kept == ["high"])
+        assert made.books.nominations()[0].until == 1_000.0 + 3_600.0 + 120.0
+
+
+def test_a_pod_that_the_watch_shows_later_than_the_scheduler_asks_is_not_forgotten() -> None:
+    with site() as made:
+        two_low(made)
+        raw = a_pod("late", 40_000, 200)
+        made.evictor.refused(made.books.intake(raw), (N1,))
+        settled()
+        made.see(raw)
+
+        def later() -> bool:
+            made.now += 0.2
+            made.evictor._due.set()  # noqa: SLF001 - time passes
+            return made.kept == ["late"]
+
+        wait_for(later)
