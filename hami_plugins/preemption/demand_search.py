@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import count
-from operator import itemgetter
 from typing import Final, NamedTuple
 
-from hami_plugins.engine import neighbours, quota
-from hami_plugins.engine.apply import record_of, record_with, with_pod, without_pods
-from hami_plugins.engine.decide import Decider, PodDemand, allocated
+from hami_plugins.engine.apply import without_pods
+from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.eligibility import objection
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.model.cluster import ClusterSnapshot
-from hami_plugins.model.decisions import Placed
 from hami_plugins.model.nodes import NodeEntry
-from hami_plugins.model.pods import NodeConstraints, Pod, PodRecord
-from hami_plugins.model.units import NodeName, VendorName
-from hami_plugins.model.vendor import Headroom
-from hami_plugins.model.verdicts import Fit
-from hami_plugins.preemption.bounds import RoomBounds, Row, freed_by
+from hami_plugins.model.pods import NodeConstraints, PodRecord
+from hami_plugins.model.units import NodeName
+from hami_plugins.preemption.bounds import RoomBounds
 from hami_plugins.preemption.costs import NEVER, CostScale
-from hami_plugins.preemption.node_search import Branch, NodeSearch, Unit, allowed_together, name_of, units_of
+from hami_plugins.preemption.node_search import (
+    Branch,
+    NodeSearch,
+    Unit,
+    allowed_together,
+    name_of,
+    rows_of,
+    units_of,
+)
+from hami_plugins.preemption.proof import Proof, Solution
 from hami_plugins.preemption.rules import EvictionRules
 from hami_plugins.preemption.values import EvictedPod, NoVictims, Rule, Spared
-from hami_plugins.queueing.queues import requests_of
 
 MOST_BRANCHES: Final = 200
 """Ways in which rules that span nodes (gangs, budgets, queues) are tried to be met."""
@@ -84,21 +87,6 @@ class Knowledge(NamedTuple):
     nodes: Mapping[NodeName, _Node]
 
 
-class Solution(NamedTuple):
-    """Pods to evict, and pods that leave the same nodes anyway; ``copies`` are how many pods go to which node."""
-
-    victims: tuple[EvictedPod, ...] = ()
-    ending: tuple[EvictedPod, ...] = ()
-    copies: tuple[tuple[NodeName, int], ...] = ()
-
-
-class PlacedPods(NamedTuple):
-    """Where the pods go, and the cluster afterwards."""
-
-    places: tuple[tuple[Pod, Placed], ...]
-    after: ClusterSnapshot
-
-
 class DemandSearch:
     """The search for places for pods with equal demands."""
 
@@ -116,15 +104,12 @@ class DemandSearch:
         self.rules = rules
         self.cut = False
         """Whether a search was given up, so that cheaper victims may exist."""
-        self._decider = decider
-        self._devices_only = devices_only
-        self._snapshot = snapshot
+        self.proof = Proof(decider, snapshot, rules, members, devices_only=devices_only)
         self._members = members
         self._info = members[0]
         demand = self._info.demand
         self._bounds = known.bounds
         self._scale = known.scale
-        self._left = quota.left_in(snapshot, self._info.pod.namespace, decider.registry) if demand.headroom else None
         plain = replace(demand.constraints, requests=())
         self.nodes: dict[NodeName, _Node] = {}
         for entry in snapshot.nodes if within is None else filter(None, map(snapshot.node, sorted(within))):
@@ -227,7 +212,7 @@ class DemandSearch:
         found = node.values.get(key)
         if found is None:
             entry = self._left_by(node, branch)
-            rows = self._rows(entry, threshold)
+            rows = rows_of(entry, self._counting(threshold), self._scale)
             found = node.values[key] = _Values(self._bounds.costs(entry, rows, len(self._members)))
         return found
 
@@ -236,24 +221,21 @@ class DemandSearch:
         gang_of, left = self.rules.gang_of, branch.left
         return without_pods(node.entry, lambda record: gang_of(record) in left) if left else node.entry
 
-    def _rows(self, entry: NodeEntry, threshold: int) -> list[Row]:
-        """The pods of a node that may be evicted, up to a priority, the cheapest first."""
-        evictable_at, cost_of = self.rules.evictable_at, self._scale.of
-        position = {device: at for at, device in enumerate(entry.ids)}
-        rows = [
-            Row(cost_of(record, priority), freed_by(record, position), record.requests)
-            for record in entry.pods
-            if (priority := evictable_at(record)) is not None and priority <= threshold
-        ]
-        rows.sort(key=itemgetter(0))
-        return rows
+    def _counting(self, threshold: int) -> Callable[[PodRecord], int | None]:
+        """The priority that a pod counts with, of those that may be evicted up to a priority."""
+        evictable_at = self.rules.evictable_at
+
+        def counts_at(record: PodRecord) -> int | None:
+            priority = evictable_at(record)
+            return priority if priority is not None and priority <= threshold else None
+
+        return counts_at
 
     def _node_search(self, node: _Node, threshold: int, branch: Branch) -> NodeSearch:
-        rules, left = self.rules, branch.left
+        rules, left, counts_at = self.rules, branch.left, self._counting(threshold)
 
         def may_go(record: PodRecord) -> bool:
-            priority = rules.evictable_at(record)
-            return priority is not None and priority <= threshold
+            return counts_at(record) is not None
 
         entry = self._left_by(node, branch)
         units = units_of(entry, may_go, rules, self._scale, whole_cost=len(self._members) == 1)
@@ -262,39 +244,9 @@ class DemandSearch:
         gone += [record for record in node.entry.pods if rules.gang_of(record) in left]
 
         def takes(leaving: Collection[PodRecord], copies: int) -> bool:
-            return self._takes(entry, leaving, copies, gone)
+            return self.proof.takes(entry, leaving, copies, gone)
 
         return NodeSearch(entry, units, self._bounds, rules, takes)
-
-    def _takes(
-        self, entry: NodeEntry, leaving: Collection[PodRecord], copies: int, gone: Collection[PodRecord]
-    ) -> bool:
-        """Whether a node takes so many copies, one after another, when these pods have left besides those gone."""
-        info, registry = self._info, self._decider.registry
-        chosen = set(map(id, leaving))
-        after = without_pods(entry, lambda record: id(record) in chosen) if chosen else entry
-        gate = self.rules.reclaim.usage_after([*leaving, *gone])
-        demand = info.demand
-        returned = self._counted(entry, (*leaving, *gone))
-        for copy in range(copies):
-            if gate is not None and gate.overdrawn(self.rules.preemptor.queue, requests_of(info.pod)):
-                return False
-            if self._left is not None:
-                taken = self._counted(after, after.pods[len(after.pods) - copy :])
-                demand = replace(demand, headroom=_headroom(self._left, returned, taken))
-            fit = self._decider.answer(after, demand, info.policy)
-            if not isinstance(fit, Fit):
-                return False
-            if copy + 1 < copies:
-                after = with_pod(after, record_with(info.pod, allocated(after, fit, demand.devices, registry)))
-                gate = None if gate is None else gate.given(self.rules.preemptor.queue, requests_of(info.pod))
-        return True
-
-    def _counted(self, entry: NodeEntry, records: Iterable[PodRecord]) -> Mapping[VendorName, tuple[int, int]]:
-        """What pods of the namespace hold of its quota."""
-        namespace = self._info.pod.namespace
-        held = ((entry, record) for record in records if record.namespace == namespace)
-        return {} if self._left is None else quota.used(held, self._decider.registry)
 
     def _cost(self, victim: EvictedPod) -> int:
         return self._scale.of(victim.pod, self.rules.priority_of(victim.pod))
@@ -309,38 +261,6 @@ class DemandSearch:
         ordered = sorted(victims.values(), key=lambda each: (self._cost(each), each.pod.full_name))
         ending = tuple(victim for pick in picks for victim in nodes[pick.node].ending)
         return Solution(tuple(ordered), ending, tuple((nodes[pick.node].entry.name, pick.copies) for pick in picks))
-
-    def placed(self, solution: Solution) -> PlacedPods | None:
-        """The proof: the pods are decided one after another on the cluster without the victims; ``None`` where not."""
-        gone = {id(victim.pod) for victim in (*solution.victims, *solution.ending)}
-        after = self._snapshot
-        for name in {victim.node for victim in (*solution.victims, *solution.ending)}:
-            entry = without_pods(after.nodes[after.position[name]], lambda record: id(record) in gone)
-            after = after.with_node(entry)
-        places: list[tuple[Pod, Placed]] = []
-        members = iter(self._members)
-        for name, copies in solution.copies:
-            for _ in range(copies):
-                info = next(members)
-                one = replace(after, nodes=(after.nodes[after.position[name]],))
-                decision = self._decider.decide(one, self._demand_after(after, info), info.policy)
-                if not isinstance(decision, Placed):
-                    return None
-                places.append((info.pod, decision))
-                after = after.with_node(with_pod(one.nodes[0], record_of(info.pod, decision)))
-        return PlacedPods(tuple(places), after)
-
-    def _demand_after(self, after: ClusterSnapshot, info: PodInfo) -> PodDemand:
-        """What a member asks for when the victims have left: with its quota, and away from pods that are left."""
-        demand = info.demand
-        if demand.headroom:
-            left = quota.left_in(after, info.pod.namespace, self._decider.registry) or {}
-            demand = replace(demand, headroom=tuple(sorted(left.items())))
-        if not self._devices_only and (any(info.pod.neighbours) or neighbours.matter(after)):
-            barred = tuple(each for each in demand.constraints.barred if each[0] not in neighbours.REASONS)
-            barred += neighbours.barred(after, info.pod)
-            demand = replace(demand, constraints=replace(demand.constraints, barred=barred))
-        return demand
 
     def refusal(self) -> NoVictims:
         """Why there are no victims: how many pods could go, and what protects the others."""
@@ -377,18 +297,3 @@ def _cheapest_sum(nodes: Sequence[tuple[int, Sequence[int]]], copies: int) -> tu
                 if cost + costs[taken - 1] < best[wanted][0]:
                     best[wanted] = cost + costs[taken - 1], (*picks, _Pick(number, taken))
     return best[copies]
-
-
-def _headroom(
-    left: Mapping[VendorName, Headroom],
-    returned: Mapping[VendorName, tuple[int, int]],
-    taken: Mapping[VendorName, tuple[int, int]],
-) -> tuple[tuple[VendorName, Headroom], ...]:
-    """What a quota leaves when some pods have returned what they hold, and others have taken theirs."""
-    return tuple(
-        sorted(
-            quota.less(
-                quota.less(left, taken), {vendor: (-memory, -cores) for vendor, (memory, cores) in returned.items()}
-            ).items()
-        )
-    )

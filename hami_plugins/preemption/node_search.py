@@ -55,13 +55,16 @@ class Branch(NamedTuple):
     left: frozenset[str] = frozenset()
 
 
-def rows_of(entry: NodeEntry, may_go: Callable[[PodRecord], bool], scale: Scale) -> list[Row]:
-    """The pods that may leave a node one by one, the cheapest first; a pod counts with its own priority."""
+def rows_of(entry: NodeEntry, counts_at: Callable[[PodRecord], int | None], scale: Scale) -> list[Row]:
+    """The pods that may leave a node one by one, the cheapest first.
+
+    ``counts_at`` is the priority that a pod counts with, ``None`` where it may not leave.
+    """
     position = {device: at for at, device in enumerate(entry.ids)}
     rows = [
-        Row(scale.of(record, record.priority), freed_by(record, position), record.requests)
+        Row(scale.of(record, priority), freed_by(record, position), record.requests)
         for record in entry.pods
-        if may_go(record)
+        if (priority := counts_at(record)) is not None
     ]
     rows.sort(key=itemgetter(0))
     return rows

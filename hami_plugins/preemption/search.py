@@ -84,7 +84,7 @@ class VictimSearch:
             rules = EvictionRules(current, Preemptor.of(current, remaining), gate)
             search = self._search(current, rules, members, within)
             solution = search.cheapest()
-            found = None if solution is None else search.placed(solution)
+            found = None if solution is None else search.proof.placed(solution)
             cut = cut or search.cut
             if solution is None or found is None:
                 return search.refusal()

@@ -63,7 +63,8 @@ def without_victims(search: Search, refusals: Refusals, may_go: Callable[[PodRec
     bounds = RoomBounds(question.demand, question.policy, refusals.registry, refusals.uncounted)
     waiting: list[tuple[int, int, NodeEntry]] = []
     for number, entry in enumerate(filter(bounds.may_serve, _nodes(refusals))):
-        (least,) = bounds.costs(entry, rows_of(entry, may_go, _SCALE), 1)
+        rows = rows_of(entry, lambda record: record.priority if may_go(record) else None, _SCALE)
+        (least,) = bounds.costs(entry, rows, 1)
         if least < NEVER:
             waiting.append((least, number, entry))
     heapify(waiting)
