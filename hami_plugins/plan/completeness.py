@@ -29,19 +29,32 @@ class Gap(NamedTuple):
         return f"{self.why}; {REMEDY}"
 
 
+NO_CLASSES: Final = Gap(
+    "PriorityClass",
+    "no priority classes in this listing: policies of preemption, and perhaps PodDisruptionBudgets, are not looked at "
+    "(also list priorityclasses,poddisruptionbudgets)",
+)
+"""Every cluster has those of its system pods."""
+
+
 def gaps(
     snapshot: ClusterSnapshot,
     pods: Iterable[Pod],
     *,
     without_pods: str = "no pods in this listing: planned on an idle cluster",
+    evicting: bool = False,
 ) -> tuple[Gap, ...]:
     """What the listing of the snapshot lacks for decisions about these pods; nothing for a complete source.
 
-    ``without_pods`` is the reason given where the listing has no pods. Only kinds count of which every cluster has
+    ``without_pods`` is the reason given where the listing has no pods; ``evicting`` says that victims are looked for.
+    Only kinds count of which every cluster has
     objects, so that a missing one is certain. A cluster may well have no ResourceQuota.
     """
     listing = snapshot.listing
-    return () if listing is None else tuple(_gaps(listing, snapshot, tuple(pods), without_pods))
+    if listing is None:
+        return ()
+    found = tuple(_gaps(listing, snapshot, tuple(pods), without_pods))
+    return found if not evicting or listing.kinds.get("PriorityClass") else (*found, NO_CLASSES)
 
 
 def _gaps(listing: Listing, snapshot: ClusterSnapshot, pods: tuple[Pod, ...], without_pods: str) -> Iterator[Gap]:

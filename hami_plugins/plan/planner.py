@@ -61,7 +61,8 @@ class Plan:
     @property
     def gaps(self) -> tuple[Gap, ...]:
         """What the listing of the cluster lacks for this plan."""
-        return completeness.gaps(self.before, (each.pod for each in self.pods))
+        pods = [each.pod for each in self.pods]
+        return completeness.gaps(self.before, pods, evicting=bool(self.evictions or self.in_vain))
 
 
 class Planner:

@@ -12,7 +12,7 @@ import yaml
 
 from hami_plugins.inputs import manifests, workloads
 from hami_plugins.inputs.list_reader import snapshot_of
-from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.cluster import ClusterSnapshot, Listing
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.units import NodeName
 from hami_plugins.plan import Plan, Planner, PlanUnit, PodPlan, Stage, submission
@@ -111,6 +111,15 @@ class TestOnePod:
         assert plan.pods[0].by_eviction is not None
         assert [each.pod.name for each in found.ending] == ["ends"]
         assert not plan.complete
+
+    def test_a_listing_without_priority_classes_says_so_where_victims_are_looked_for(self) -> None:
+        listing = Listing(kinds={"Pod": 2, "Node": 1}, pod_namespaces=frozenset({"default", "kube-system"}))
+        snapshot = replace(FULL, listing=listing)
+        assert [each.kind for each in planned(snapshot, asking()).gaps] == ["PriorityClass"]
+        assert [each.kind for each in planned(snapshot, asking(priority=0)).gaps] == ["PriorityClass"]
+        assert plans.a_plan(asking(), on=snapshot).gaps == ()
+        complete = replace(snapshot, listing=replace(listing, kinds={**listing.kinds, "PriorityClass": 2}))
+        assert planned(complete, asking()).gaps == ()
 
     def test_its_scheduler_alone_would_evict_by_sums(self) -> None:
         (note,) = planned(FULL, asking()).pods[0].notes

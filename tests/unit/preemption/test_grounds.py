@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hami_plugins.engine.intake import PodInfo
+from hami_plugins.engine.inventory import with_pods
 from hami_plugins.model.cluster import ClusterSnapshot, DisruptionBudget, PodGroup, Queue
-from hami_plugins.model.pods import Requirement
+from hami_plugins.model.nodes import NodeFacts
+from hami_plugins.model.pods import NodeConstraints, Requirement
 from hami_plugins.model.quantity import NANO
 from hami_plugins.preemption.search import VictimSearch
 from hami_plugins.preemption.values import EvictionPlan
-from tests.builders import MEMORY
+from tests.builders import MEMORY, a_device, a_node, a_record, a_snapshot, allocated, amounts
 from tests.unit.preemption.test_rules import REGISTRY, a_cluster, in_queue, running, waiting
 
 
@@ -57,6 +60,15 @@ def test_the_youngest_of_equal_pods_says_so() -> None:
     assert grounds(a_cluster(pods))["young"][1:] == [("youngest", "it is younger than another equal pod")]
     more = a_cluster(pods, [running("older", 0, made_at=0), running("unknown", 1)])
     assert grounds(more)["young"][1:] == [("youngest", "it is younger than 3 other equal pods")]
+
+
+def test_pods_without_devices_are_equals_by_what_they_request() -> None:
+    cpu = (("cpu", 2 * NANO),)
+    pods = [replace(a_record(allocated(), name=name, requests=cpu), made_at=at) for at, name in enumerate("ab", 1)]
+    node = with_pods(a_node("n", a_device(), facts=NodeFacts(allocatable=amounts({"cpu": 4}))), pods)
+    info = waiting(10)
+    asked = replace(info, demand=replace(info.demand, constraints=NodeConstraints(requests=cpu)))
+    assert grounds(a_snapshot(node), asked)["b"][1:] == [("youngest", "it is younger than another equal pod")]
 
 
 def test_pods_that_hold_something_else_are_no_equals() -> None:
