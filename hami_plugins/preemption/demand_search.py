@@ -212,7 +212,8 @@ class DemandSearch:
         found = node.values.get(key)
         if found is None:
             entry = self._left_by(node, branch)
-            rows = rows_of(entry, self._counting(threshold), self._scale)
+            holds = self._bounds.may_serve(entry)
+            rows = rows_of(entry, self._counting(threshold), self._scale) if holds else []
             found = node.values[key] = _Values(self._bounds.costs(entry, rows, len(self._members)))
         return found
 
@@ -264,6 +265,8 @@ class DemandSearch:
 
     def refusal(self) -> NoVictims:
         """Why there are no victims: how many pods could go, and what protects the others."""
+        if self.nodes and not any(self._bounds.may_serve(node.entry) for node in self.nodes.values()):
+            return NoVictims(why=f"no node has room for it even without any pod ({_counted(len(self.nodes), 'node')})")
         spared: dict[Rule, list[Spared]] = {}
         allowed = 0
         for node in self.nodes.values():

@@ -270,6 +270,11 @@ class TestWhoStays:
         assert found.why == "no pod on 1 node may be evicted for it"
         assert [(each.rule, count) for each, count in found.spared] == [(Rule.PRIORITY, 2), (Rule.MARKED, 1)]
 
+    def test_a_pod_that_no_empty_node_holds_is_told_of_no_other_pod(self) -> None:
+        found = refusal(a_cluster([running("a", preemptable=False)], []), waiting(20_000))
+        assert found.why == "no node has room for it even without any pod (2 nodes)"
+        assert found.spared == ()
+
     def test_a_refusal_says_when_evictable_pods_are_not_enough(self) -> None:
         found = refusal(a_cluster([running("a", 0, 10), running("b", 0, 16_000, priority=100)], cards=1))
         assert found.why == "no node has room even without pods that may be evicted (1 pod on 1 node)"
