@@ -30,7 +30,7 @@ class Eviction:
         if self.reason:
             yield f"it is being evicted ({self.reason})"
         if self.message:
-            yield f"evicted: {self.message}"
+            yield f"event of its eviction: {self.message}"
         if self.successors:
             yield f"its place goes to {', '.join(self.successors)}"
 

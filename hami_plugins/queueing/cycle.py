@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from hami_plugins.engine import alike, neighbours, resource_quota
+from hami_plugins.engine import alike, neighbours
 from hami_plugins.engine.alike import Sets
 from hami_plugins.engine.apply import assigned
 from hami_plugins.engine.intake import PodInfo
@@ -22,20 +22,17 @@ from hami_plugins.inputs import old_names, typos
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.pods import Pod
-from hami_plugins.model.quantity import NANO
 from hami_plugins.queueing import gangs, queues, result, usage
 from hami_plugins.queueing.evaluator import PodEvaluator
 from hami_plugins.queueing.evictions import Evictor, RoomRequest, needed
 from hami_plugins.queueing.jobs import JobMember, QueuedJob, Trial, in_order, job_of, least_of, without_gated
 from hami_plugins.queueing.queues import Amounts, EnqueueAdmission, QueueSortKey
+from hami_plugins.queueing.quota_counts import QuotaCounts
 from hami_plugins.queueing.refused import RefusalState, RefusedReplicas
 from hami_plugins.queueing.stages import EnqueueBlock, PlanUnit, PodPlan, Stage, Stop
 from hami_plugins.wire.gang_keys import GROUP_KEY
 
 GATED: Final = "it has scheduling gates; no scheduler looks at it before they are removed"
-
-JOBS: Final = "count/jobs.batch.volcano.sh"
-"""A quota's key for the number of Volcano Jobs."""
 
 _CREATED: Final = frozenset({Stage.REQUEST, Stage.GATE, Stage.GANG, Stage.NODES, Stage.ELSEWHERE})
 """Stages of pods that exist without a node."""
@@ -66,8 +63,7 @@ class SchedulingCycle:
         self._jobs = [job_of(snapshot, at, unit) for at, unit in enumerate(units)]
         known = any(job.volcano for job in self._jobs)
         self._gate: EnqueueAdmission | None = usage.gate_by(snapshot, evaluator.rules) if known else None
-        self._taken: dict[str, dict[str, int]] = {}
-        self._taken_of_jobs: dict[str, dict[str, int]] = {}
+        self._quotas = QuotaCounts(snapshot)
         self._neighbours_matter = neighbours.matter(snapshot)
         self._noted = noted(snapshot.nodes)
         self._refused = RefusedReplicas()
@@ -79,7 +75,7 @@ class SchedulingCycle:
         for job in self._jobs:
             if not job.unit.made_late:
                 self._create(job)
-            elif job.known is None and (stop := self._beyond_count(job.unit)):
+            elif job.known is None and (stop := self._quotas.count_job(job.unit)):
                 self._emit_all(job, stop)
         self._gate = self._divided()
         for job in self._by_age():
@@ -106,7 +102,9 @@ class SchedulingCycle:
             read = self._read(job, member)
             if read.intake is not None and (read.intake.refusal or not read.intake.admission.allowed):
                 self.plans.append(self._evaluator.refused(self.snapshot, job.unit.name, read.intake))
-            elif self._within_quota(job, read):
+            elif read.intake is not None and (stop := self._quotas.count_pod(read.intake.pod)):
+                self._emit(job, read, stop)
+            else:
                 created.append(read)
         job.members = deque(in_order(member for member in created if not member.pod.gated))
         job.gated = [member for member in created if member.pod.gated]
@@ -119,40 +117,6 @@ class SchedulingCycle:
             return member
         intake = self._evaluator.read(member.pod)
         return replace(member, intake=intake)
-
-    def _within_quota(self, job: QueuedJob, member: JobMember) -> bool:
-        quota = self.snapshot.quotas.get(member.pod.namespace)
-        if quota is None or member.intake is None:
-            return True
-        pod = member.intake.pod
-        missing = resource_quota.unnamed(quota, pod)
-        if missing:
-            why = f"quota: every container has to name {', '.join(missing)}"
-            words = f'pods "{pod.name}" is forbidden: failed quota: must specify {",".join(missing)}'
-            self._emit(job, member, Stop(Stage.QUOTA, why, words))
-            return False
-        taken = self._taken.get(pod.namespace)
-        if taken is None:
-            taken = self._taken[pod.namespace] = resource_quota.taken(self.snapshot, pod.namespace)
-        counts = resource_quota.counted(pod)
-        broken = resource_quota.excesses(quota, taken, counts)
-        if broken:
-            why = "; ".join(map(str, broken))
-            self._emit(job, member, Stop(Stage.QUOTA, why, resource_quota.words(pod, broken)))
-            return False
-        resource_quota.add(taken, counts)
-        return True
-
-    def _beyond_count(self, unit: PlanUnit) -> Stop | None:
-        """Why the API server does not take one more Volcano Job: a quota on their number is used up."""
-        namespace = unit.group.partition("/")[0]
-        quota = self.snapshot.quotas.get(namespace)
-        if quota is None or JOBS not in quota.hard:
-            return None
-        taken = self._taken_of_jobs.setdefault(namespace, {JOBS: quota.used.get(JOBS, 0)})
-        broken = resource_quota.excesses(quota, taken, {JOBS: NANO})
-        resource_quota.add(taken, {} if broken else {JOBS: NANO})
-        return Stop(Stage.ADMISSION, "; ".join(map(str, broken))) if broken else None
 
     def _admit(self, job: QueuedJob) -> None:
         """Volcano's gate. The pods of a Volcano Job are created only when it has passed."""

@@ -65,13 +65,13 @@ def test_a_pod_that_waits_again_says_who_runs_in_its_place() -> None:
     again = asking("web-0", priority=0)
     taker = running("high", priority=1_000, uid=PodUid("uid-1"))
     snapshot = a_listing(taker, waiting=(again,), **{"web-0": "Preempted by pod uid-1 on node n0"})
-    told = ["evicted: Preempted by pod default/high on node n0", "its place goes to default/high"]
+    told = ["event of its eviction: Preempted by pod default/high on node n0", "its place goes to default/high"]
     assert lines(snapshot, "web-0")[-2:] == told
 
 
 def test_a_pod_that_is_gone_says_why() -> None:
-    snapshot = a_listing(running("high"), gone="evicted for default/high, priority 10 < 100")
-    why = "evicted: evicted for default/high, priority 10 < 100; its place goes to default/high"
+    snapshot = a_listing(running("high"), gone="evicted for pod default/high, priority 10 < 100")
+    why = "event of its eviction: evicted for pod default/high, priority 10 < 100; its place goes to default/high"
     with pytest.raises(ManifestError, match=why):
         explain(snapshot, "default/gone", Planner(REGISTRY))
 
@@ -79,7 +79,7 @@ def test_a_pod_that_is_gone_says_why() -> None:
 def test_a_uid_that_nobody_has_stays_as_it_is() -> None:
     found = eviction_of(a_listing(low="Preempted by pod uid-9 on node n0"), "default/low")
     assert found == Eviction(message="Preempted by pod uid-9 on node n0")
-    assert list(found.lines) == ["evicted: Preempted by pod uid-9 on node n0"]
+    assert list(found.lines) == ["event of its eviction: Preempted by pod uid-9 on node n0"]
 
 
 def test_pods_without_uid_are_not_taken_for_named() -> None:
