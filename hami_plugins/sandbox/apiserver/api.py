@@ -200,7 +200,7 @@ class Api:
         key = Key(target.namespace, target.name)
         eviction = request.gate.mutated("CREATE", EVICTIONS, key, decode(EVICTIONS, body), None)
         request.gate.validated("CREATE", EVICTIONS, key, eviction, None)
-        self.writer.delete(PODS, key, options, dry=request.dry)
+        self.writer.delete(PODS, key, options, dry=request.dry or options.dry)
         return HttpResponse(201, orjson.dumps(success(201)))
 
     def _update(self, request: HttpRequest, target: RequestTarget, kind: ResourceKind) -> HttpResponse:
@@ -251,7 +251,8 @@ class Api:
 
     def _delete(self, request: HttpRequest, target: RequestTarget, kind: ResourceKind) -> HttpResponse:
         options = _delete_options(request.query, _body(request) if request.body else {})
-        deleted = self.writer.delete(kind, _key(target, kind), options, dry=request.dry, gate=request.gate)
+        dry = request.dry or options.dry
+        deleted = self.writer.delete(kind, _key(target, kind), options, dry=dry, gate=request.gate)
         if not deleted.gone or kind.storage in _SHOWN_WHEN_DELETED:
             return HttpResponse(200, lists.rendered(kind, deleted.stored))
         uid = deleted.stored.raw["metadata"]["uid"]
@@ -263,7 +264,8 @@ class Api:
         found = self.store.select(kind, target.namespace, selector)
         for stored in found:
             self.writer.delete(kind, stored.key, options, dry=True, gate=request.gate)
-        deleted = [self.writer.delete(kind, stored.key, options, dry=request.dry).stored for stored in found]
+        dry = request.dry or options.dry
+        deleted = [self.writer.delete(kind, stored.key, options, dry=dry).stored for stored in found]
         metadata = {"resourceVersion": str(self.store.version)}
         head = orjson.dumps({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata})
         return HttpResponse(
@@ -409,4 +411,5 @@ def _delete_options(query: Mapping[str, str], body: Mapping[str, Any]) -> Delete
     return DeleteOptions(
         grace=None if grace is None else int(grace),
         preconditions=Preconditions(uid=wanted.get("uid"), version=wanted.get("resourceVersion")),
+        dry=body.get("dryRun") == ["All"],
     )

@@ -67,10 +67,14 @@ class Preconditions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOptions:
-    """How to delete: ``grace`` in seconds (``None`` is the object's own wish), and what must hold."""
+    """How to delete: ``grace`` in seconds (``None`` is the object's own wish), and what must hold.
+
+    With ``dry`` nothing is deleted.
+    """
 
     grace: int | None = None
     preconditions: Preconditions = Preconditions()
+    dry: bool = False
 
 
 @dataclass(frozen=True, slots=True)

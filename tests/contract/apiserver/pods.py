@@ -286,6 +286,25 @@ def bound_too_late(api: Api) -> None:
     assert api.ask("GET", f"{space}/pods/a").code == 404
 
 
+@case("a dry eviction deletes nothing")
+def dry_eviction(api: Api) -> None:
+    space = api.workspace()
+    api.create(f"{space}/pods", pod("a"))
+    evicted = {"apiVersion": "policy/v1", "kind": "Eviction", **named("a"), "deleteOptions": {"dryRun": ["All"]}}
+    reply = api.ask("POST", f"{space}/pods/a/eviction", evicted)
+    assert (reply.code, reply.body["status"]) == (201, "Success")
+    assert api.ask("GET", f"{space}/pods/a").code == 200
+
+
+@case("options of a deletion may say that it is dry")
+def dry_deletion(api: Api) -> None:
+    space = api.workspace()
+    api.create(f"{space}/pods", pod("a"))
+    options = {"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"]}
+    assert api.ask("DELETE", f"{space}/pods/a", options).code == 200
+    assert api.ask("GET", f"{space}/pods/a").code == 200
+
+
 @case("an eviction deletes the pod")
 def eviction(api: Api) -> None:
     space = api.workspace()
