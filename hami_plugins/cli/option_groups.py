@@ -1,5 +1,6 @@
 """The options of the commands that have many, as the values that their work gets."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -195,3 +196,21 @@ class DefragOptions(OptionGroup):
     kubeconfig: options.Kubeconfig = None
     settings: options.Settings = None
     strict: options.Strict = False
+    apply: Annotated[
+        bool,
+        typer.Option(
+            "--apply",
+            help="Carry the moves out on the live cluster: evict each pod, wait until it runs at its new place, stop "
+            "at the first surprise. Plans as with --sure.",
+        ),
+    ] = False
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Carry out the journal's remaining moves after an interruption.")
+    ] = False
+    journal: Annotated[
+        Path, typer.Option("--journal", metavar="FILE", help="File that records each move before it is carried out.")
+    ] = Path("defrag.jsonl")
+    patience: Annotated[
+        float,
+        typer.Option("--wait", metavar="SECONDS", min=0, help="Wait up to SECONDS for each pod to run again."),
+    ] = 300.0

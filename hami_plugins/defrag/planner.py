@@ -60,6 +60,22 @@ class Defragmenter:
         stranded = StrandedMoves(search, StrandedRule(self._decider.registry))
         return self._plan(rules, stranded, moves, state, places)
 
+    def move_of(self, name: str) -> Move | Staying | None:
+        """Where a running pod (``namespace/name``) lands if it is evicted now, or why it may not be.
+
+        ``None`` where there is no such pod, where it has no other place, or where it would be given its devices again.
+        """
+        rules = self._move_rules(())
+        search = self._search(rules, ())
+        for entry in self._snapshot.nodes:
+            for record in entry.pods:
+                if record.full_name == name:
+                    if staying := rules.staying(record):
+                        return staying
+                    step = search.moved(MoveState(self._snapshot, self._snapshot), record, entry.name)
+                    return None if step is None else step[0]
+        return None
+
     def _one_by_one(self, search: RoomSearch, state: MoveState, infos: Sequence[PodInfo]) -> FreedPlaces | int:
         """Room for one pod after another; how many got it, where that is not all."""
         rooms: list[FreedPlace] = []

@@ -22,6 +22,13 @@ def test_the_page_about_evictions_shows_what_is_printed() -> None:
     assert [line for line in first.splitlines() if line not in kept] == []
 
 
+def test_the_page_about_moves_shows_what_is_printed() -> None:
+    page = (HERE.parents[2] / "docs" / "tasks" / "defragment.md").read_text(encoding="utf-8")
+    first, *_ = re.findall(r"^```text\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    kept = (HERE / "defrag.txt").read_text(encoding="utf-8")
+    assert kept.startswith(first)
+
+
 def test_every_kept_output_belongs_to_a_command() -> None:
     inputs = {"fleet.yaml", "jobs.yaml", "cluster.yaml", "nodes-cluster.yaml", "defrag-cluster.yaml"}
     inputs |= {

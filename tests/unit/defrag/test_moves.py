@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from hami_plugins.defrag import room
+from hami_plugins.defrag.values import RunningCluster, Staying
 from hami_plugins.model.cluster import NamespaceQuota
 from hami_plugins.model.pods import Neighbours, NodeConstraints, PodRecord, PodTerm, Requirement
 from hami_plugins.model.quantity import NANO
 from tests.builders import MEMORY
-from tests.unit.defrag.clusters import CARD, a_cluster, planned, refused, told, waiting
+from tests.unit.defrag.clusters import CARD, a_cluster, a_defragmenter, planned, refused, told, waiting
 
 HALF = CARD // 2
 SPREAD = {"annotations": {"hami.io/node-scheduler-policy": "spread"}}
@@ -221,3 +223,24 @@ def test_of_very_many_pods_on_a_card_those_that_hold_most_are_considered() -> No
     many = {f"small-{at:02}": 500 for at in range(14)} | {"large": 8_000}
     found = planned(a_cluster(a=[many], b=[{"fixed": HALF}], slots=20), waiting(9_000), most=1)
     assert told(found.moves) == ["large: a/card-0 -> b/card-0"]
+
+
+def where(cluster: RunningCluster, pod: str = "default/other", **options: Any) -> str:
+    """Where a pod lands that is evicted now."""
+    found = a_defragmenter(cluster, **options).move_of(pod)
+    return "nowhere" if found is None else str(found) if isinstance(found, Staying) else told([found])[0]
+
+
+def test_a_pod_that_is_evicted_now_lands_where_the_decision_function_says() -> None:
+    cluster = a_cluster(a=[{"fixed": HALF}], b=[{"other": 6000}])
+    assert where(cluster) == "other: b/card-0 -> a/card-0"
+
+
+def test_a_pod_that_is_evicted_now_may_be_given_its_devices_again_or_be_gone() -> None:
+    assert where(a_cluster(a=[{"fixed": CARD}], b=[{"other": 6000}])) == "nowhere"
+    assert where(a_cluster(a=[{"fixed": HALF}], b=[{"third": 6000}])) == "nowhere"
+
+
+def test_a_pod_that_may_not_be_evicted_now_is_told() -> None:
+    cluster = a_cluster(a=[{"fixed": HALF}], b=[{"other": 6000}], controllers={"other": ""})
+    assert where(cluster) == "default/other stays: no controller makes it anew; --alone allows the move"
