@@ -22,7 +22,7 @@ from hami_plugins.preemption.rules import SYSTEM_CRITICAL, EvictionRules
 from hami_plugins.preemption.values import Rule, Spared
 
 NODE_BOUND: Final[Mapping[str, str]] = {
-    "DaemonSet": "its DaemonSet makes it anew on the same node",
+    "DaemonSet": "its DaemonSet creates it again on the same node",
     "Node": "the kubelet of its node runs it (static pod)",
 }
 """Kinds of controllers that make their pods anew on the same node."""
@@ -95,7 +95,7 @@ class MoveRules:
         if controller in NODE_BOUND:
             return StayRule.NODE_BOUND, NODE_BOUND[controller]
         if not controller and not self._alone:
-            return StayRule.CONTROLLER, "no controller makes it anew; --alone allows the move"
+            return StayRule.CONTROLLER, "no controller creates it again; --alone allows the move"
         return None
 
     def _made_anew(self, pod: Pod) -> PodInfo:

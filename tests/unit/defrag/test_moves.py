@@ -243,4 +243,4 @@ def test_a_pod_that_is_evicted_now_may_be_given_its_devices_again_or_be_gone() -
 
 def test_a_pod_that_may_not_be_evicted_now_is_told() -> None:
     cluster = a_cluster(a=[{"fixed": HALF}], b=[{"other": 6000}], controllers={"other": ""})
-    assert where(cluster) == "default/other stays: no controller makes it anew; --alone allows the move"
+    assert where(cluster) == "default/other stays: no controller creates it again; --alone allows the move"

@@ -72,7 +72,7 @@ def test_a_pod_that_ends_is_not_moved() -> None:
 
 def test_a_pod_without_a_controller_stays_unless_it_is_allowed() -> None:
     alone = a_case(controller="")
-    assert stays(alone) == (StayRule.CONTROLLER.value, "no controller makes it anew; --alone allows the move")
+    assert stays(alone) == (StayRule.CONTROLLER.value, "no controller creates it again; --alone allows the move")
     assert told(planned(alone, waiting(12_000), alone=True).moves) == ["other: b/card-0 -> a/card-0"]
 
 
@@ -166,7 +166,7 @@ def test_the_pods_that_stay_are_counted_by_rule_and_the_first_by_name_is_named()
     found = refused(cluster, waiting(CARD), most=1)
     assert [(each.pod.name, number) for each, number in found.staying] == [("p1", 3)]
     assert found.movable == 1
-    assert str(found.staying[0][0]) == "default/p1 stays: no controller makes it anew; --alone allows the move"
+    assert str(found.staying[0][0]) == "default/p1 stays: no controller creates it again; --alone allows the move"
 
 
 def test_pods_without_devices_are_not_counted() -> None:

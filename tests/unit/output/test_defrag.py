@@ -49,7 +49,7 @@ def test_the_lines_say_what_the_moves_are_good_for_and_what_stays() -> None:
     assert words(a_plan()) == [
         "after 1 move default/waiting fits on b (Acme #0)",
         "1 pod with devices may move",
-        "  1 pod may not (node-bound), such as default/fixed: its DaemonSet makes it anew on the same node",
+        "  1 pod may not (node-bound), such as default/fixed: its DaemonSet creates it again on the same node",
     ]
 
 
