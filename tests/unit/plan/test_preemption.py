@@ -17,9 +17,10 @@ from hami_plugins.model.pods import Pod
 from hami_plugins.model.units import NodeName
 from hami_plugins.plan import Plan, Planner, PlanUnit, PodPlan, Stage, submission
 from hami_plugins.preemption.search import VictimSearch
-from hami_plugins.preemption.values import Rule
+from hami_plugins.preemption.values import EvictionPlan, Rule
 from tests.builders import COUNT, MEMORY, a_container, a_pod
 from tests.unit.plan import plans
+from tests.unit.preemption.small_clusters import a_case
 from tests.unit.preemption.test_rules import a_cluster, running
 from tests.unit.queueing import test_cycle as volcano
 from tests.unit.queueing.test_cycle import REGISTRY, a_group, a_job, a_node, a_queue
@@ -243,3 +244,39 @@ class TestUnderVolcano:
         plan = under_volcano([a_node(cards=1), a_queue(), low("low"), group], high(group="g"))
         assert plan.pods[0].why.startswith("not enqueued by Volcano")
         assert plan.evictions == ()
+
+
+class TestOnRandomClusters:
+    """Full clusters of many vendors, in which a pod of priority 5 waits."""
+
+    @pytest.mark.parametrize("queued", [False, True], ids=["kube-scheduler", "volcano"])
+    def test_a_plan_evicts_whom_the_search_names_and_its_cluster_holds_what_it_can(self, queued: bool) -> None:
+        evicting = 0
+        for seed in range(60):
+            case = a_case(seed, queued=queued)
+            if case is None:
+                continue
+            (info,) = case.infos
+            unit = PlanUnit(name=f"pod/{info.pod.full_name}", pods=(info.submitted,), queue="default")
+            plan = Planner(case.history.registry).plan(case.snapshot, [unit], preemption=True)
+            found = VictimSearch(case.history.registry).find(case.snapshot, [info])
+            assert_sound(plan)
+            if isinstance(found, EvictionPlan) and plan.pods[0].stage is Stage.NODES:
+                assert sum(len(each.victims) for each in plan.evictions) == len(found.victims), seed
+                evicting += bool(plan.evictions)
+            if not isinstance(found, EvictionPlan):
+                assert plan.evictions == (), seed
+        assert evicting > 5
+
+
+def assert_sound(plan: Plan) -> None:
+    """No device holds more than it has, victims are gone, and pods with places are there."""
+    running = {record.full_name for entry in plan.after.nodes for record in entry.pods}
+    for each in plan.evictions:
+        assert not running & {victim.pod.full_name for victim in each.victims}
+        assert not running & {ending.pod.full_name for ending in each.ending}
+        assert running >= {pod.full_name for pod, _ in each.places}
+    for entry in plan.after.nodes:
+        for device, used in zip(entry.state.shape.devices, entry.state.usage, strict=True):
+            assert used.memory <= device.memory or not device.memory
+            assert used.slots <= device.slots
