@@ -13,12 +13,13 @@ import yaml
 from hami_plugins.inputs import manifests, workloads
 from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.model.cluster import ClusterSnapshot, Listing
+from hami_plugins.model.nodes import NodeFacts
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.units import NodeName
 from hami_plugins.plan import Plan, Planner, PlanUnit, PodPlan, Stage, submission
 from hami_plugins.preemption.search import VictimSearch
 from hami_plugins.preemption.values import EvictionPlan, Rule
-from tests.builders import COUNT, MEMORY, a_container, a_pod
+from tests.builders import COUNT, MEMORY, a_container, a_pod, amounts
 from tests.unit.plan import plans
 from tests.unit.preemption.small_clusters import a_case
 from tests.unit.preemption.test_rules import a_cluster, running
@@ -104,6 +105,12 @@ class TestOnePod:
         assert plan.pods[0].stage is not Stage.NODES
         assert (plan.evictions, plan.in_vain) == ((), {})
 
+    def test_nor_does_it_where_the_node_has_all_its_pods(self) -> None:
+        (entry,) = FULL.nodes
+        full = replace(FULL, nodes=(replace(entry, facts=NodeFacts(allocatable=amounts({"pods": 2}))),))
+        assert planned(full, a_pod(a_container({COUNT: -1}), name="broken", priority=100)).evictions == ()
+        assert planned(full, asking("high", 10)).evictions
+
     def test_a_place_that_ending_pods_leave_needs_no_victims(self) -> None:
         snapshot = a_cluster([running("ends", 0, terminating=True), running("b", 1)])
         plan = planned(snapshot, asking())
@@ -150,12 +157,13 @@ class TestOrder:
 
     def test_a_pod_of_the_plan_may_be_evicted_for_a_job_whose_pods_are_made_later(self) -> None:
         cluster = [a_node(cards=1), a_queue()]
-        job = a_job("j", 6000, {"replicas": 1}, priorityClassName="gold")
+        cluster.append(low("low", memory=4_000))
+        job = a_job("j", 9000, {"replicas": 1}, priorityClassName="gold")
         classes = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
         gold = {**classes, "metadata": {"name": "gold"}, "value": 50}
         group = a_group("mine", 1, phase="Inqueue")
-        plan = under_volcano(cluster, gold, group, volcano.a_pod("plain", 9_000, group="mine"), job)
-        assert leaving(plan) == [["plain"]]
+        plan = under_volcano(cluster, gold, group, volcano.a_pod("plain", 5_000, group="mine"), job)
+        assert leaving(plan) == [["low", "plain"]]
         assert any("evicted again for default/j-default0-0" in note for note in the("plain", plan).notes)
 
 
@@ -212,6 +220,7 @@ class TestUnderVolcano:
         assert "not enqueued by Volcano" in pod.why
         assert pod.place is not None
         assert leaving(plan) == [["low"]]
+        assert plan.after.pod_groups == plan.before.pod_groups
         assert plan.standing.pending == ()
         assert plan.standing.pod_groups["default/podgroup-high"].phase == "Running"
         assert "its action enqueue" in pod.notes[-1]
@@ -226,6 +235,16 @@ class TestUnderVolcano:
         waits = a_group("waits", 1, phase="Inqueue", minResources={volcano.MEMORY: "9000"})
         plan = under_volcano([a_node(cards=1), a_queue(), waits], high())
         assert (plan.pods[0].stage, plan.evictions, plan.in_vain) == (Stage.GATE, (), {})
+        assert plan.pods[0].place is None
+
+    def test_what_victims_give_back_to_a_queue_counts_for_the_pods_after_them(self) -> None:
+        cluster = [a_node(cards=2), a_queue(capability={volcano.MEMORY: "10000"}), low("low")]
+        cluster += [a_group(name, 1, phase="Inqueue") for name in ("first", "then")]
+        pods = [high("first", group="first"), high("then", 4_000, group="then")]
+        plan = under_volcano(cluster, *pods)
+        assert leaving(plan) == [["low"]]
+        assert the("then", plan).stage is Stage.PLACED
+        assert plan.after.pod_groups == plan.before.pod_groups
 
     def test_a_job_that_is_not_enqueued_evicts_for_all_its_least_members(self) -> None:
         cluster = [a_node(cards=1), a_queue(), low("low")]
