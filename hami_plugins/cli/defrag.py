@@ -123,7 +123,7 @@ def _answer(order: DefragOptions, source: ClusterSource, planned: PlannedMoves) 
     if order.html is not None:
         from hami_plugins.output.page import moves_page
 
-        heading = plans.heading("Defragmentation", source.words())
+        heading = plans.heading("Pods to move", source.words())
         page = moves_page(found, planned.before, planned.registry, heading, planned.gaps)
         Path(order.html).write_text(page, encoding="utf-8")
         output.remark(f"page: {Path(order.html).absolute().as_uri()}")

@@ -103,9 +103,7 @@ class MoveRules:
         time for."""
         kept = {key: text for key, text in pod.annotations.items() if key not in self._written}
         anywhere = replace(pod.constraints, node=None)
-        submitted = replace(
-            pod, node=None, phase="Pending", init_finished=False, annotations=kept, constraints=anywhere
-        )
+        submitted = replace(pod, node=None, phase="Pending", annotations=kept, constraints=anywhere)
         info = take_in(submitted, self._registry, self._rules, admitted=True)
         demand = self._demands.setdefault(info.demand, info.demand)
         return replace(info, demand=demand, policy=self._policies.setdefault(info.policy, info.policy))

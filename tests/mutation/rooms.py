@@ -77,6 +77,10 @@ ROOMS: Final[Mapping[str, Room]] = {
             "tests/unit/preemption/test_smallest.py",
         ),
     ),
+    "defrag": Room(
+        ("hami_plugins/defrag",),
+        (*_files("tests/unit/defrag"), "tests/unit/output/test_defrag.py"),
+    ),
     "queues": Room(
         ("hami_plugins/queueing/queues.py", "hami_plugins/queueing/gangs.py", "hami_plugins/queueing/cycle.py"),
         (

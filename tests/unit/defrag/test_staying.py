@@ -10,10 +10,11 @@ import pytest
 
 from hami_plugins.defrag.movable import MoveRules
 from hami_plugins.defrag.values import RunningCluster, StayRule
-from hami_plugins.engine.intake import Rules
+from hami_plugins.engine.intake import Rules, take_in
 from hami_plugins.model.cluster import DisruptionBudget, PodGroup
 from hami_plugins.model.pods import Neighbours, Pod, PodRecord, PodTerm, Requirement
 from hami_plugins.preemption.values import Rule
+from tests.builders import COUNT, MEMORY, a_container, a_pod
 from tests.unit.defrag.clusters import CARD, REGISTRY, a_cluster, planned, refused, told, waiting
 
 APP = Requirement("app", "In", ("x",))
@@ -185,3 +186,11 @@ def test_what_a_scheduler_wrote_on_a_pod_is_no_request_of_the_pod_that_is_made_a
     cluster = a_cluster(a=[{"fixed": 8192}], b=[{"other": 6000}], pods={"other": {"annotations": written}})
     (move,) = planned(cluster, waiting(12_000)).moves
     assert told([move]) == ["other: b/card-0 -> a/card-0"]
+
+
+def test_a_running_pod_is_read_as_it_is_whatever_the_webhook_would_say_to_it_now() -> None:
+    asks = a_container({COUNT: 1, MEMORY: 6000}, privileged=True)
+    new = take_in(a_pod(asks), REGISTRY, Rules())
+    assert new.refusal or not new.demand.devices.wants_devices
+    cluster = a_cluster(a=[{"fixed": 8192}], b=[{"other": 6000}], pods={"other": {"containers": (asks,)}})
+    assert told(planned(cluster, waiting(12_000)).moves) == ["other: b/card-0 -> a/card-0"]
