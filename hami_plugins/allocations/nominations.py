@@ -92,6 +92,10 @@ class NominatingState(CacheState):
         """Those of these pods that still hold devices."""
         return frozenset(uid for uid in uids if self.bound_to(uid) is not None)
 
+    def departing(self, uids: Iterable[PodUid]) -> frozenset[PodUid]:
+        """Those of these pods that are being deleted, or are gone."""
+        return frozenset(uid for uid in uids if self.bound_to(uid) is None or self._is_ending(uid))
+
     def expire_nominations(self, now: float) -> tuple[Nomination, ...]:
         """Ends the nominations whose time is up, and those that no scheduler claims."""
         ended: list[Nomination] = []

@@ -117,9 +117,9 @@ class Evictor:
         self._thread = threading.Thread(target=self._run, name="allocator-evictions", daemon=True)
 
     def start(self) -> None:
-        """Begins; what an earlier leader has begun is carried on."""
+        """Begins; what an earlier leader has begun is carried on, but for Volcano's pods, whose sessions do that."""
         for intake in self._books.unplaced():
-            if intake.pod.nominated is not None:
+            if intake.pod.nominated is not None and intake.pod.scheduler not in self._books.product.schedulers:
                 self._put(_Waiting(intake, (intake.pod.nominated,), left=True))
         self._thread.start()
 
@@ -148,6 +148,22 @@ class Evictor:
             while len(self._queue) > WAITING:
                 self._queue.popitem(last=False)
         self._due.set()
+
+    def allows(self, more: int) -> bool:
+        """Whether so many more may be evicted now, by the limits for one time and for an hour."""
+        since = self._clock() - HOUR
+        evicted = [uid for at, uid in tuple(self._evicted) if at > since]
+        if len(evicted) + more > self._settings.per_hour:
+            return False
+        running = self._books.leaving(evicted)
+        return not running or len(running) + more <= self._settings.at_once
+
+    def refusal(self, victims: Sequence[EvictedPod]) -> str:
+        """Why the API server would not carry out all the evictions; empty where it would. Waits for it."""
+        for victim in victims:
+            if error := evict(self._api, victim.pod, dry=True):
+                return eviction_notes.refused(victim.pod, str(error))
+        return ""
 
     def evict(self, waiting: Sequence[tuple[Pod, NodeName]], victims: Sequence[EvictedPod]) -> None:
         """Evicts these for pods whose room is kept on these nodes, or gives the room up. Returns at once."""
@@ -216,10 +232,10 @@ class Evictor:
         if victims and self._settings.dry_run:
             self._give_up(pods, eviction_notes.in_dry_run(victims), "dry-run")
             return None
-        if victims and not self._allowed(len(victims)):
+        if victims and not self.allows(len(victims)):
             self._give_up(pods, "", "limited")
             return REPEATED
-        if why := self._refusal(victims):
+        if why := self.refusal(victims):
             self._give_up(pods, why, "refused")
             return REFUSED
         for pod, node in waiting:
@@ -252,13 +268,6 @@ class Evictor:
             if why and self._told.first(pod.uid, (why,), self._clock()):
                 self._tell(pod, reason, why, kind)
 
-    def _refusal(self, victims: Sequence[EvictedPod]) -> str:
-        """Why the API server would not carry out all the evictions; empty where it would."""
-        for victim in victims:
-            if error := evict(self._api, victim.pod, dry=True):
-                return eviction_notes.refused(victim.pod, str(error))
-        return ""
-
     def _carry_on(self) -> None:
         """Evicts what is not evicted yet, for pods that still have their room."""
         for uids, victims in tuple(self._begun.items()):
@@ -277,20 +286,13 @@ class Evictor:
             self._metrics.evicted("refused")
             _log.warning("eviction_refused", pod=victim.pod.full_name, error=str(error))
             return False
-        self._evicted.append((self._clock(), victim.pod.uid))
-        self._metrics.evicted("evicted")
-        _log.info("evicted", pod=victim.pod.full_name, node=victim.node)
-        return True
-
-    def _allowed(self, more: int) -> bool:
-        """Whether so many more may be evicted now, of all that still run and in this hour."""
         now = self._clock()
         while self._evicted and self._evicted[0][0] + HOUR <= now:
             self._evicted.popleft()
-        if len(self._evicted) + more > self._settings.per_hour:
-            return False
-        running = self._books.leaving(uid for _, uid in self._evicted)
-        return not running or len(running) + more <= self._settings.at_once
+        self._evicted.append((now, victim.pod.uid))
+        self._metrics.evicted("evicted")
+        _log.info("evicted", pod=victim.pod.full_name, node=victim.node)
+        return True
 
     def _lasting(self, victims: Sequence[EvictedPod]) -> float:
         """Seconds until all of them should have ended."""

@@ -114,6 +114,17 @@ class NominatingCache(WatchedAllocationCache):
         with self._lock:
             return self._cache.leaving(uids)
 
+    def departing(self, uids: Iterable[PodUid]) -> frozenset[PodUid]:
+        """Those of these pods that are being deleted, or are gone."""
+        with self._lock:
+            return self._cache.departing(uids)
+
+    def ends_on(self, node: NodeName) -> bool:
+        """Whether a pod that holds devices of the node is being deleted."""
+        with self._lock:
+            entry = self._cache.held_entry(node)
+        return entry is not None and any(record.terminating for record in entry.pods)
+
     def records(self, nodes: Iterable[NodeName]) -> dict[PodUid, PodRecord]:
         """The pods that hold devices on these nodes."""
         with self._lock:

@@ -48,7 +48,8 @@ class VolcanoEvictions:
         )
 
     def start(self) -> None:
-        """Begins to follow the objects."""
+        """Begins to follow the objects; what an earlier leader has begun is carried on."""
+        self.preemption.recover()
         for reflector in self._reflectors:
             reflector.start()
 

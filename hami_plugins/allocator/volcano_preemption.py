@@ -27,14 +27,17 @@ from hami_plugins.allocator.volcano_planner import GangPlan, VolcanoPlanner
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.units import NodeName, PodUid
-from hami_plugins.preemption.node_search import name_of
 from hami_plugins.preemption.values import EvictedPod, NoVictims
 from hami_plugins.preemption.volcano_sessions import Candidate, ClosedTry, JobTry, VolcanoSessions
 from hami_plugins.web.documents import TakesLongError, runs_a_loop
+from hami_plugins.wire.gang_keys import GROUP_KEY
 from hami_plugins.wire.volcano_extender import UNRESOLVABLE, UNSCHEDULABLE, EvictionCall, Task
 
 LASTING: Final = 4 * 3600.0
 """Seconds for which room is kept at most: victims may have an hour and more to end."""
+
+RECENT: Final = 60.0
+"""Seconds for which room is kept again whose victims have left before a new leader began."""
 
 AGAIN: Final = 1.0
 """Seconds in which a job for which nobody can be evicted is not planned for again."""
@@ -48,6 +51,9 @@ PLANNED: Final = 1e6
 TRIES: Final = 3
 """Sessions that may come to nothing on a node for reasons of Volcano's own; then another node is planned for."""
 
+REFUSED: Final = 30.0
+"""Seconds for which nobody is evicted for a job after the API server has refused an eviction for it."""
+
 MOST_JOBS: Final = 10_000
 """Jobs of which it is remembered that nobody can be evicted for them."""
 
@@ -57,8 +63,17 @@ _log = structlog.get_logger(__name__)
 class Evicting(Protocol):
     """Evicts pods by the API, later and in a thread of its own."""
 
+    def allows(self, more: int) -> bool:
+        """Whether so many more may be evicted now."""
+
+    def refusal(self, victims: Sequence[EvictedPod]) -> str:
+        """Why the API server would not carry out all these evictions; empty where it would."""
+
     def evict(self, waiting: Sequence[tuple[Pod, NodeName]], victims: Sequence[EvictedPod]) -> None:
-        """Have these pods evicted so that others, for which room is kept on these nodes, can start."""
+        """Has these pods evicted so that others, for which room is kept on these nodes, can start.
+
+        It is written on these others where their room is, for whoever leads next.
+        """
 
 
 @dataclass(slots=True)
@@ -96,12 +111,17 @@ class VolcanoPreemption:
     # The questions of a session
 
     def looked_for(self, intake: PodInfo, job: str) -> None:
-        """A session looks for a node for the pod: what an earlier one, which died, had put in its place is free."""
+        """A session looks for a node for the pod: what an earlier one, which died, had put in its place is free.
+
+        Unless that one had begun to evict, as the watch shows: then those pods must not have left in vain.
+        """
         uid = intake.pod.uid
         self._books.claim(uid)
         with self._lock:
-            lost = self._sessions.looked_for(job, uid)
-        self._withdraw(lost)
+            died = self._sessions.looked_for(job, uid)
+            waiting = dict(self._waiting)
+        if died is not None:
+            self._end(died._replace(kept=bool(self._books.departing(died.evicted))), waiting)
 
     def code(self, node: NodeName, intake: PodInfo, job: str) -> int:
         """Whether a node that has no room now may be made to have some for the pod, as a code of a predicate."""
@@ -151,11 +171,15 @@ class VolcanoPreemption:
             return kept
         if kept is not None or not intake.pod.preempts:
             return None
-        if self._begun(intake, job) is None:
+        begun = self._begun(intake, job)
+        if begun is None:
             why = f"node {node}: no room is kept for a pod that cannot start: {self._why_nobody(job)}"
             return Declined(uid=uid, node=node, code=DeclineCode.CARDS, text=why)
+        evicts = self._evicts(intake.pod)
+        if evicts and (why := self._objection(begun, node, intake, job)):
+            return Declined(uid=uid, node=node, code=DeclineCode.CARDS, text=f"node {node}: {why}")
         with self._lock:
-            leaving = self._sessions.may_count_on(job, uid, node, evicts=self._evicts(intake.pod))
+            leaving = self._sessions.may_count_on(job, uid, node, evicts=evicts)
             found = self._books.nominate_without(node, intake, leaving, lasting=LASTING, job=job)
             if isinstance(found, Nomination):
                 self._sessions.accept(job, uid, node)
@@ -167,7 +191,7 @@ class VolcanoPreemption:
         with self._lock:
             taken = self._sessions.take_back(task.job, task.uid)
         if taken:
-            self._withdraw((task.uid,))
+            self._books.withdraw(task.uid)
         return taken
 
     def given_up(self, task: Task) -> None:
@@ -187,10 +211,26 @@ class VolcanoPreemption:
             self._count_tries(closed)
             waiting, self._waiting = self._waiting, {}
         for each in closed:
-            self._withdraw(each.dropped)
-            if each.kept:
-                self._books.share(each.kept)
-                self._evict(each, waiting)
+            self._end(each, waiting)
+
+    def recover(self) -> None:
+        """Keeps the room that an earlier leader kept: waiting pods name their nodes.
+
+        Where no pod leaves the node any more that may have been long ago, so that such room is not kept for long.
+        """
+        schedulers = self._books.product.schedulers
+        waiting = [each for each in self._books.unplaced() if each.pod.scheduler in schedulers]
+        for intake in sorted(waiting, key=lambda each: -each.pod.priority):
+            node = intake.pod.nominated
+            if node is None or self._books.blocking_reason(intake):
+                continue
+            lasting = LASTING if self._books.ends_on(node) else RECENT
+            group = intake.pod.annotations.get(GROUP_KEY, "")
+            job = f"{intake.pod.namespace}/{group}" if group else ""
+            found = self._books.nominate_without(node, intake, (), lasting=lasting, job=job)
+            if isinstance(found, Nomination):
+                self._books.share([intake.pod.uid])
+                _log.info("room_kept_again", pod=intake.pod.full_name, node=node)
 
     # How
 
@@ -239,24 +279,51 @@ class VolcanoPreemption:
 
     def _evicts(self, pod: Pod) -> bool:
         """Whether pods are evicted for this one also where Volcano does not."""
-        return self._evictor is not None and self._settings.mode is PreemptionMode.FULL and self._settings.covers(pod)
+        settings = self._settings
+        full = self._evictor is not None and settings.mode is PreemptionMode.FULL and not settings.dry_run
+        return full and settings.covers(pod)
 
-    def _evict(self, closed: ClosedTry, waiting: Mapping[PodUid, Pod]) -> None:
+    def _objection(self, begun: JobTry, node: NodeName, intake: PodInfo, job: str) -> str:
+        """Why those on a node whom Volcano has not given up cannot be evicted; empty where they can.
+
+        It is found out before Volcano evicts anybody: a plan is carried out as a whole or not at all.
+        """
+        with self._lock:
+            given_up = self._sessions.given_up
+            leaving = [each for each in begun.plan.victims if each.node == node or each.node not in begun.nodes]
+            own = [each for each in leaving if each.pod.uid not in given_up | begun.may_be_evicted]
+        if not own or self._evictor is None:
+            return ""
+        if runs_a_loop():
+            raise TakesLongError("the API server is asked about evictions")
+        if not self._evictor.allows(len(begun.plan.victims)):
+            return f"more evictions at a time or an hour than preemption.atOnce and perHour allow ({len(own)} more)"
+        if why := self._evictor.refusal(own):
+            with self._lock:
+                self._nobody[job] = _Nobody(self._clock() + REFUSED - AGAIN, NoVictims(why=why))
+                self._sessions.drop(job)
+            _log.warning("eviction_refused", pod=intake.pod.full_name, node=node, reason=why)
+            return why
+        with self._lock:
+            begun.may_be_evicted.update(each.pod.uid for each in own)
+        return ""
+
+    def _end(self, closed: ClosedTry, waiting: Mapping[PodUid, Pod]) -> None:
+        """Keeps what a session has put in the place of others, and evicts for it, or gives it up."""
+        if not closed.kept:
+            for uid in closed.accepted:
+                self._books.withdraw(uid)
+            return
+        self._books.share(closed.accepted)
         held = self._books.leaving(victim.pod.uid for victim in closed.leaving)
-        victims = [
-            victim for victim in closed.leaving if name_of(victim.pod) not in closed.evicted and victim.pod.uid in held
-        ]
+        victims = [each for each in closed.leaving if each.pod.uid in held - closed.evicted]
         _log.info(
             "room_kept",
             job=closed.job,
-            nodes=sorted(set(closed.kept.values())),
-            pods=len(closed.kept),
+            nodes=sorted(set(closed.accepted.values())),
+            pods=len(closed.accepted),
             evicted_by_volcano=len(closed.evicted),
             evicted=len(victims),
         )
         if self._evictor is not None:
-            self._evictor.evict([(waiting[uid], node) for uid, node in closed.kept.items()], victims)
-
-    def _withdraw(self, uids: Iterable[PodUid]) -> None:
-        for uid in uids:
-            self._books.withdraw(uid)
+            self._evictor.evict([(waiting[uid], node) for uid, node in closed.accepted.items()], victims)

@@ -7,12 +7,11 @@ a time. Which calls it makes, and in which order, is known from 1.14.1 (``pkg/sc
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hami_plugins.model.units import NodeName, PodUid
-from hami_plugins.preemption.node_search import name_of
 from hami_plugins.preemption.values import EvictedPod, EvictionPlan
 
 
@@ -28,13 +27,14 @@ class JobTry:
     """One job in a session: what is planned for it, and where its pods have been accepted.
 
     ``missing`` is how many of its pods have to be placed together before any of them starts; ``made`` is when the plan
-    was made, by a clock that only goes forward.
+    was made, by a clock that only goes forward. ``may_be_evicted`` are those of whom the API server has said so.
     """
 
     plan: EvictionPlan
     missing: int
     made: float
     accepted: dict[PodUid, NodeName] = field(default_factory=dict)
+    may_be_evicted: set[PodUid] = field(default_factory=set)
 
     def victims_on(self, node: NodeName) -> tuple[EvictedPod, ...]:
         """Who is planned to leave a node, for any pod of the job."""
@@ -68,16 +68,16 @@ class JobTry:
 
 
 class ClosedTry(NamedTuple):
-    """What is left of a job's try at the end of a session: pods whose room is kept, and who has to leave for them.
+    """What is left of a job's try at the end of a session: pods that were accepted, and who has to leave for them.
 
-    ``evicted`` are those whom Volcano evicts itself. Without ``kept`` pods the try has come to nothing.
+    ``evicted`` are those whom Volcano evicts itself. What is not ``kept`` has come to nothing.
     """
 
     job: str
-    kept: dict[PodUid, NodeName]
-    dropped: tuple[PodUid, ...]
+    accepted: Mapping[PodUid, NodeName]
     leaving: tuple[EvictedPod, ...]
-    evicted: frozenset[str]
+    evicted: frozenset[PodUid]
+    kept: bool
 
 
 class VolcanoSessions:
@@ -85,7 +85,8 @@ class VolcanoSessions:
 
     def __init__(self) -> None:
         self._tries: dict[str, JobTry] = {}
-        self._given_up: set[PodUid] = set()
+        self._given_up: dict[PodUid, str] = {}
+        self._asking = ""
         self._asked: set[tuple[PodUid, NodeName]] = set()
 
     @property
@@ -102,19 +103,26 @@ class VolcanoSessions:
         found = self._tries[job] = JobTry(plan, missing, made)
         return found
 
-    def looked_for(self, job: str, uid: PodUid) -> tuple[PodUid, ...]:
-        """The scheduler looks for a node for a pod; who of its job loses the room that was accepted before.
+    def drop(self, job: str) -> None:
+        """A plan cannot be carried out. What has been accepted by it is kept or lost when the session ends."""
+        begun = self._tries.get(job)
+        if begun is not None and not begun.accepted:
+            del self._tries[job]
 
-        A session that has accepted a pod does not look for it again: that session has died, and with it all it tried.
+    def looked_for(self, job: str, uid: PodUid) -> ClosedTry | None:
+        """The scheduler looks for a node for a pod; what is left of the session before, if that has died.
+
+        A session that has accepted a pod does not look for it again: that session has died, after it has evicted those
+        whom it had given up, or before.
         """
         begun = self._tries.get(job)
         if begun is None or uid not in begun.accepted:
-            return ()
-        lost = tuple(begun.accepted)
+            return None
+        found = self._closed(job, begun)
         del self._tries[job]
         self._given_up.clear()
         self._asked.clear()
-        return lost
+        return found
 
     def victims(
         self, job: str, evictor: PodUid, node: NodeName | None, candidates: Iterable[Candidate]
@@ -124,6 +132,7 @@ class VolcanoSessions:
         Without candidates of other jobs the session may be about to place the pod alone, without its gang: what it
         asked before counts for nothing then. Without any candidates it names no node.
         """
+        self._asking = job
         others = {each.uid for each in candidates if each.job != job}
         if node is None or not others:
             self._asked = {asked for asked in self._asked if asked[0] != evictor}
@@ -154,18 +163,18 @@ class VolcanoSessions:
         return begun is not None and begun.accepted.pop(uid, None) is not None
 
     def give_up(self, uid: PodUid) -> None:
-        """The session gives up a running pod."""
-        self._given_up.add(uid)
+        """The session gives up a running pod, for the job for which it asked last."""
+        self._given_up[uid] = self._asking
 
     def spare(self, uid: PodUid) -> None:
         """The session lets a pod run on that it had given up."""
-        self._given_up.discard(uid)
+        self._given_up.pop(uid, None)
 
     def close(self) -> tuple[ClosedTry, ...]:
         """The session ends: what is left of it, by job. Plans are forgotten.
 
-        A try is kept where all pods that have to start together were accepted, or where pods have been given up for it
-        and not been taken back: those are being evicted.
+        A try is kept where all pods that have to start together were accepted, or where pods have been given up for
+        this job and not been taken back: those are being evicted.
         """
         found = tuple(self._closed(job, begun) for job, begun in self._tries.items() if begun.accepted)
         self._tries.clear()
@@ -175,7 +184,7 @@ class VolcanoSessions:
 
     def _closed(self, job: str, begun: JobTry) -> ClosedTry:
         leaving = begun.leaving()
-        evicted = frozenset(name_of(victim.pod) for victim in leaving if victim.pod.uid in self._given_up)
-        if evicted or len(begun.accepted) >= begun.missing:
-            return ClosedTry(job, dict(begun.accepted), (), leaving, evicted)
-        return ClosedTry(job, {}, tuple(begun.accepted), (), frozenset())
+        evicted = frozenset(victim.pod.uid for victim in leaving if victim.pod.uid in self._given_up)
+        own = any(self._given_up[uid] == job for uid in evicted)
+        kept = own or len(begun.accepted) >= begun.missing
+        return ClosedTry(job, begun.accepted, leaving, evicted, kept=kept)

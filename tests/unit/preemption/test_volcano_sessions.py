@@ -57,7 +57,7 @@ def test_without_a_plan_no_pod_may_go() -> None:
     assert sessions.begun(JOB) is None
     assert sessions.may_count_on(JOB, M1, N1, evicts=True) == frozenset()
     assert not sessions.take_back(JOB, M1)
-    assert sessions.looked_for(JOB, M1) == ()
+    assert sessions.looked_for(JOB, M1) is None
     assert sessions.close() == ()
 
 
@@ -122,7 +122,7 @@ def test_a_gang_of_which_too_few_were_accepted_comes_to_nothing() -> None:
     sessions = begun({N1: 2}, victim("low"), missing=2)
     sessions.accept(JOB, M1, N1)
     found = closed(sessions)
-    assert (found.job, found.kept, found.dropped, found.leaving) == (JOB, {}, (M1,), ())
+    assert (found.job, found.accepted, found.kept) == (JOB, {M1: N1}, False)
 
 
 def test_a_whole_gang_is_kept_and_all_who_have_to_leave_are_named() -> None:
@@ -131,7 +131,7 @@ def test_a_whole_gang_is_kept_and_all_who_have_to_leave_are_named() -> None:
     sessions.accept(JOB, M2, N2)
     sessions.give_up(PodUid("far"))
     found = closed(sessions)
-    assert (found.kept, found.dropped) == ({M1: N1, M2: N2}, ())
+    assert (found.accepted, found.kept) == ({M1: N1, M2: N2}, True)
     assert leaving(found) == ["low", "far"]
     assert found.evicted == {"far"}
 
@@ -139,9 +139,31 @@ def test_a_whole_gang_is_kept_and_all_who_have_to_leave_are_named() -> None:
 def test_a_part_is_kept_where_volcano_evicts_for_it() -> None:
     """It does so only for jobs that it takes for complete; those pods must not leave in vain."""
     sessions = begun({N1: 2}, victim("low"), missing=2)
-    sessions.accept(JOB, M1, N1)
+    asked(sessions, N1, "low")
     sessions.give_up(PodUid("low"))
-    assert closed(sessions).kept == {M1: N1}
+    sessions.accept(JOB, M1, N1)
+    found = closed(sessions)
+    assert (found.accepted, found.kept) == ({M1: N1}, True)
+
+
+def test_a_part_is_not_kept_where_volcano_evicts_for_another_job() -> None:
+    sessions = begun({N1: 2}, victim("low"), missing=2)
+    sessions.victims("ns/other", PodUid("o"), N1, [Candidate(PodUid("low"), "ns/low")])
+    sessions.give_up(PodUid("low"))
+    sessions.accept(JOB, M1, N1)
+    found = closed(sessions)
+    assert (found.evicted, found.kept) == (frozenset({"low"}), False)
+
+
+def test_a_plan_that_cannot_be_carried_out_is_dropped_unless_it_is_by_now() -> None:
+    sessions = begun({N1: 1})
+    sessions.accept(JOB, M1, N1)
+    sessions.drop(JOB)
+    assert sessions.begun(JOB) is not None
+    sessions.take_back(JOB, M1)
+    sessions.drop(JOB)
+    sessions.drop(JOB)
+    assert sessions.begun(JOB) is None
 
 
 def test_who_leaves_a_node_on_which_no_pod_was_put_stays() -> None:
@@ -184,8 +206,11 @@ def test_a_session_that_looks_for_an_accepted_pod_is_another_one_and_the_first_h
     sessions.give_up(PodUid("low"))
     sessions.accept(JOB, M1, N1)
     sessions.accept(JOB, M2, N1)
-    assert sessions.looked_for(JOB, PodUid("m3")) == ()
-    assert set(sessions.looked_for(JOB, M1)) == {M1, M2}
+    assert sessions.looked_for(JOB, PodUid("m3")) is None
+    found = sessions.looked_for(JOB, M1)
+    assert found is not None
+    assert found.accepted.keys() == {M1, M2}
+    assert found.evicted == {"low"}
     assert sessions.begun(JOB) is None
     assert sessions.given_up == frozenset()
     sessions.begin(JOB, a_plan({N1: 1}, victim("low")), 1, 0.0)

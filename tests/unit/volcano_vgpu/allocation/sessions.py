@@ -30,19 +30,34 @@ class Evictor:
     """Notes whom it is to evict, and for whom."""
 
     asked: list[tuple[list[str], list[str]]] = field(default_factory=list)
+    written: dict[str, str] = field(default_factory=dict)
+    most: int = 1000
+    why: str = ""
+    dry_runs: list[str] = field(default_factory=list)
+
+    def allows(self, more: int) -> bool:
+        return more <= self.most
+
+    def refusal(self, victims: Sequence[EvictedPod]) -> str:
+        self.dry_runs += [each.pod.name for each in victims]
+        return self.why
 
     def evict(self, waiting: Sequence[tuple[Pod, NodeName]], victims: Sequence[EvictedPod]) -> None:
-        self.asked.append(([pod.name for pod, _ in waiting], sorted(each.pod.name for each in victims)))
+        self.written.update((pod.name, node) for pod, node in waiting)
+        if victims:
+            self.asked.append(([pod.name for pod, _ in waiting], sorted(each.pod.name for each in victims)))
 
     @property
     def victims(self) -> list[str]:
         return sorted(name for _, names in self.asked for name in names)
 
 
-def low(name: str = "low", card: str = "n1-0", memory: int = 30_000, *, priority: int = 100, **more: Any) -> Json:
+def low(
+    name: str = "low", card: str = "n1-0", memory: int = 30_000, *, priority: int = 100, group: str = "", **more: str
+) -> Json:
     """A pod that runs on a card (``<node>-<number>``)."""
     pod = a_pod(name, node=card.rpartition("-")[0], ids=f"GPU-{card},NVIDIA,{memory},0:")
-    return member(pod, f"podgroup-{name}", priority, **more)
+    return member(pod, group or f"podgroup-{name}", priority, **more)
 
 
 def high(name: str = "high", memory: int = 20_000, *, group: str = "", priority: int = 1000, **more: Any) -> Json:

@@ -87,7 +87,8 @@ def test_a_pod_is_put_in_the_place_of_those_that_were_given_up_and_its_room_is_k
     assert tried(cluster, waiting, running) == ""
     assert cluster.asks(other, "n1") != {"n1": FITS}
     cluster.closes()
-    assert cluster.evictor.asked == [(["high"], [])]
+    assert cluster.evictor.asked == []
+    assert cluster.evictor.written == {"high": "n1"}
     cluster.deletes(running)
     cluster.shows(running, "deleted")
     assert cluster.asks(other, "n1") == {"n1": FITS}
@@ -153,7 +154,7 @@ def test_a_pod_with_room_kept_for_it_has_no_other_pod_evicted() -> None:
         assert cluster.pipelines(waiting, "n1") == ""
         assert cluster.pipelines(waiting, "n2")
         cluster.closes()
-    assert len(cluster.evictor.asked) == 1
+    assert cluster.evictor.asked == []
 
 
 def gang(cluster: Sessions, *, members: int = 4, memory: int = 20_000) -> list[Json]:
@@ -186,7 +187,8 @@ def test_a_gang_is_planned_for_as_a_whole() -> None:
         cluster.gives_up(*victims)
         assert cluster.pipelines(members[at], node) == ""
     cluster.closes()
-    assert cluster.evictor.asked == [(["m0", "m1", "m2", "m3"], [])]
+    assert cluster.evictor.asked == []
+    assert sorted(cluster.evictor.written) == ["m0", "m1", "m2", "m3"]
 
 
 def test_of_a_gang_no_member_is_placed_alone() -> None:
@@ -231,7 +233,7 @@ def test_of_a_gang_with_members_that_run_only_the_rest_is_planned_for() -> None:
     cluster = Sessions(a_node("n1"), a_node("n2"))
     shown(cluster, low("a", "n1-0"), low("b", "n2-0"))
     members = gang(cluster, members=2, memory=9_000)
-    shown(cluster, low("m1", "n1-0", 9_000, priority=1000, **{"scheduling.k8s.io/group-name": "train"}))
+    shown(cluster, low("m1", "n1-0", 9_000, priority=1000, group="train"))
     waiting, *_ = shown(cluster, high("m0", 38_000, group="train"))
     assert len(members) == 2
     assert len(places(cluster, waiting, "n1", "n2")) == 1
@@ -339,3 +341,121 @@ def test_a_queue_gives_back_what_it_holds_beyond_its_share_and_no_more(owned: st
     waiting, running = shown(cluster, high(priority=100), low(priority=100))
     assert cluster.asks(waiting, "n1") == {"n1": code}
     assert cluster.may_evict(waiting, running, verb="reclaimable") == (["low"] if code == MAY_BE_MADE_TO else [])
+
+
+def fragmented(**settings: Any) -> tuple[Sessions, Json, list[str]]:
+    """A node whose sums suffice for a pod while no card has room; who may be given up there."""
+    cluster = Sessions(a_node("n1", cards=2), **settings)
+    waiting, first, second = shown(cluster, high(), low("a", "n1-0"), low("b", "n1-1"))
+    cluster.asks(waiting, "n1")
+    return cluster, waiting, cluster.may_evict(waiting, first, second)
+
+
+def test_more_evictions_than_are_allowed_are_not_made() -> None:
+    cluster, waiting, _ = fragmented()
+    cluster.evictor.most = 0
+    assert "preemption.atOnce" in cluster.pipelines(waiting, "n1")
+    cluster.closes()
+    assert cluster.evictor.asked == []
+    assert cluster.books.nominations() == ()
+
+
+def test_evictions_that_the_api_server_would_refuse_are_not_begun_and_not_tried_for_half_a_minute() -> None:
+    cluster, waiting, chosen = fragmented()
+    cluster.evictor.why = "no pods are evicted for this pod now: budget keep"
+    assert "budget keep" in cluster.pipelines(waiting, "n1")
+    assert cluster.evictor.dry_runs == chosen
+    cluster.takes_back(waiting, "n1")
+    cluster.closes()
+    assert cluster.evictor.asked == []
+    assert cluster.asks(waiting, "n1") == {"n1": NEVER}
+    cluster.evictor.why = ""
+    cluster.time += 29.0
+    assert cluster.asks(waiting, "n1") == {"n1": NEVER}
+    cluster.time += 1.0
+    assert cluster.asks(waiting, "n1") == {"n1": MAY_BE_MADE_TO}
+
+
+def test_the_api_server_is_asked_once_for_a_plan() -> None:
+    cluster, waiting, chosen = fragmented()
+    assert cluster.pipelines(waiting, "n1") == ""
+    cluster.takes_back(waiting, "n1")
+    assert cluster.pipelines(waiting, "n1") == ""
+    assert cluster.evictor.dry_runs == chosen
+
+
+def test_the_api_server_is_not_asked_about_pods_that_volcano_evicts() -> None:
+    cluster = Sessions(a_node("n1"))
+    waiting, running = shown(cluster, high(), low())
+    assert tried(cluster, waiting, running) == ""
+    assert cluster.evictor.dry_runs == []
+
+
+def test_a_gang_leaves_as_a_whole_only_where_the_server_evicts_the_rest() -> None:
+    for mode, code in ((PreemptionMode.FULL, MAY_BE_MADE_TO), (PreemptionMode.SCHEDULER, NEVER)):
+        cluster = Sessions(a_node("n1"), a_node("n2"), mode=mode)
+        cluster.group("small", 2)
+        pods = [low(f"small-{at}", f"n{at + 1}-0", 38_000, group="small") for at in (0, 1)]
+        waiting, *_ = shown(cluster, high(), *pods)
+        assert code in cluster.asks(waiting, "n1", "n2").values()
+        assert (MAY_BE_MADE_TO in cluster.asks(waiting, "n1", "n2").values()) == (code == MAY_BE_MADE_TO)
+
+
+def test_a_session_that_died_after_it_had_evicted_leaves_the_room_kept() -> None:
+    cluster = Sessions(a_node("n1"))
+    waiting, running = shown(cluster, high(), low())
+    assert tried(cluster, waiting, running) == ""
+    cluster.deletes(running)
+    assert cluster.asks(waiting, "n1") == {"n1": MAY_BE_MADE_TO}
+    assert [each.record.name for each in cluster.books.nominations()] == ["high"]
+    assert cluster.asks(high("other", 30_000), "n1") == {"n1": NEVER}
+
+
+def test_what_a_dead_session_reserved_makes_no_other_pod_leave() -> None:
+    cluster = Sessions(a_node("n1"), a_node("n2"))
+    waiting, _, abandoned = shown(cluster, high(), low(), high("abandoned", 38_000, priority=1))
+    assert cluster.event("allocate", abandoned, "n2") == ""
+    cluster.time += 3.0
+    assert cluster.asks(waiting, "n1", "n2") == {"n1": NEVER, "n2": MAY_BE_MADE_TO}
+
+
+def nominated(pod: Json, node: str) -> Json:
+    return {**pod, "status": {**pod["status"], "nominatedNodeName": node}}
+
+
+def test_a_new_leader_keeps_the_room_of_pods_that_name_their_node() -> None:
+    cluster = Sessions(a_node("n1"), a_node("n2"))
+    running = low()
+    waiting, other = nominated(high(), "n1"), nominated(high("stranger"), "n2")
+    stranger = {**other, "spec": {**other["spec"], "schedulerName": "default-scheduler"}}
+    shown(cluster, waiting, stranger)
+    cluster.deletes(running)
+    cluster.preemption.recover()
+    assert [(each.record.name, each.node) for each in cluster.books.nominations()] == [("high", "n1")]
+    cluster.shows(running, "deleted")
+    assert cluster.asks(high("other", 30_000), "n1") != {"n1": FITS}
+    assert cluster.asks(waiting, "n1") == {"n1": FITS}
+
+
+def test_room_from_which_all_have_left_is_kept_again_for_a_minute() -> None:
+    cluster = Sessions(a_node("n1"))
+    shown(cluster, nominated(high(), "n1"))
+    cluster.preemption.recover()
+    assert [each.until for each in cluster.books.nominations()] == [60.0]
+
+
+@pytest.mark.parametrize("node", ["n1", "n9"])
+def test_a_new_leader_keeps_no_room_that_there_is_not(node: str) -> None:
+    cluster = Sessions(a_node("n1"))
+    shown(cluster, nominated(high(), node), low())
+    cluster.preemption.recover()
+    assert cluster.books.nominations() == ()
+
+
+def test_members_that_are_alone_are_refused_with_the_reason() -> None:
+    cluster = Sessions(a_node("n1"), a_node("n2"))
+    shown(cluster, low("b", "n2-0", priority=1000))
+    members = gang(cluster, members=2, memory=38_000)
+    assert cluster.asks(members[0], "n1") == {"n1": FITS}
+    assert "no room is kept for a pod that cannot start" in cluster.pipelines(members[0], "n1")
+    assert cluster.asks(high("other", 38_000), "n1") == {"n1": FITS}

@@ -36,6 +36,7 @@ class ModelPod:
     node: str = ""
     card: str = ""
     ending: bool = False
+    nominated: str = ""
 
     @property
     def raw(self) -> Json:
@@ -47,15 +48,8 @@ class ModelPod:
         }
         if self.ending:
             metadata["deletionTimestamp"] = "2026-08-21T12:00:00Z"
-        return {**pod, "metadata": metadata}
-
-
-@dataclass
-class Eviction:
-    """Who was evicted in one session, while these had room kept for them since then."""
-
-    victims: list[ModelPod]
-    own: bool
+        status = {**pod["status"], **({"nominatedNodeName": self.nominated} if self.nominated else {})}
+        return {**pod, "metadata": metadata, "status": status}
 
 
 Undo = Callable[[], None]
@@ -86,6 +80,7 @@ class Model:
         for pod in self.pods.values():
             self.server.shows(pod.raw)
         self.server.time = 100.0
+        self.server.preemption.recover()
 
     @property
     def names(self) -> list[str]:
@@ -127,6 +122,7 @@ class Model:
         }
         self._place = {pod.name: pod.node for pod in self.pods.values()}
         self._never: dict[str, set[str]] = {}
+        self._evicting: set[str] = set()
         try:
             self._allocate()
             self._preempt()
@@ -134,12 +130,20 @@ class Model:
             self.server.closes()
         except SchedulerDiedError:
             self.dies_at = -1
+        for name, node in self.server.evictor.written.items():
+            self._nominate(name, node)
+        self.server.evictor.written.clear()
         for _, victims in self.server.evictor.asked:
             for name in victims:
                 if name in self.pods:
                     self.delete(self.pods[name])
         self.server.evictor.asked.clear()
         return self.evicted
+
+    def _nominate(self, name: str, node: str) -> None:
+        if name in self.pods and not self.pods[name].node:
+            self.pods[name].nominated = node
+            self.server.shows(self.pods[name].raw)
 
     def _call(self) -> None:
         if self.dies_at == 0:
@@ -252,6 +256,9 @@ class Model:
             self._call()
             for victim in given_up:
                 self.delete(victim)
+            for pod in self._members(job, "pipelined") if given_up else ():
+                if pod.name in self._evicting:
+                    self._nominate(pod.name, self._place[pod.name])
         for job in starving:
             refused = set()
             for pod in self._members(job, "pending"):
@@ -274,6 +281,7 @@ class Model:
             if self._idle(node, future=True) + sum(each.memory for each in victims) < pod.memory:
                 continue
             while victims and self._idle(node, future=True) < pod.memory:
+                self._evicting.add(pod.name)
                 self._give_up(victims.pop(0), undo, given_up)
             self._put(pod, node, "pipelined", undo)
             return
