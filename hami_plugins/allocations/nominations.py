@@ -163,13 +163,15 @@ class NominatingState(CacheState):
         kept = {uid for uid, each in self._nominations.items() if each.node == name and not self._holds(uid, name)}
         return entry if entry is None or not kept else without_pods(entry, lambda record: record.uid in kept)
 
-    def search_view(self, names: Iterable[NodeName], uids: Collection[PodUid]) -> ClusterSnapshot:
+    def search_view(
+        self, names: Iterable[NodeName], uids: Collection[PodUid], gone: Collection[PodUid] = ()
+    ) -> ClusterSnapshot:
         """These nodes as a search for victims for some waiting pods sees them.
 
-        What the pods hold or have kept does not count, and the victims of all other nominations are leaving.
+        What the pods hold or have kept does not count; the victims of all other nominations are leaving, and ``gone``.
         """
         others = (each for each in self._nominations.values() if each.record.uid not in uids)
-        leaving = frozenset(victim for each in others for victim in each.victims)
+        leaving = frozenset(gone).union(victim for each in others for victim in each.victims)
         changed = {node for uid in (*uids, *leaving) for node in self.nodes_of(uid)}
 
         def seen(name: NodeName) -> NodeEntry | None:

@@ -120,12 +120,10 @@ class SchedulerExtender:
         if self.preemption is not None and intake.demand.devices.wants_devices:
             seen = self.books.seen(intake.pod.namespace, intake.pod.name)
             known = None if seen is None or seen.uid != intake.pod.uid else seen.intake
-            victims = {} if known is None else self._victims(self.preemption, known, victims)
+            refused = known is None or self.books.blocking_reason(known)
+            victims = {} if known is None or refused else self.preemption.chosen(known, call.pod, victims)
         self.metrics.answered("preempt", "victims" if victims else "none")
         return scheduler_extender.preemption_reply(victims, call.budgets)
-
-    def _victims(self, preemption: KubePreemption, intake: PodInfo, candidates: Victims) -> Victims:
-        return {} if self.books.blocking_reason(intake) else preemption.chosen(intake, candidates)
 
     def bind(self, body: bytes) -> bytes:
         """Allocates, and binds with the allocation; waits for the API server."""

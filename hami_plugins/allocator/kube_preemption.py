@@ -14,11 +14,13 @@ from typing import Final
 import structlog
 
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
-from hami_plugins.allocator.victim_planner import VictimPlanner
+from hami_plugins.allocator.victim_planner import PlannedEvictions, VictimPlanner
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.preemption.values import NoVictims
+from hami_plugins.wire import pods
+from hami_plugins.wire.fields import Json
 
 Victims = Mapping[NodeName, Sequence[PodUid]]
 
@@ -38,53 +40,51 @@ class KubePreemption:
     books: LockedAllocationCache
     planner: VictimPlanner
 
-    def chosen(self, intake: PodInfo, candidates: Victims) -> Victims:
+    def chosen(self, intake: PodInfo, raw: Json, candidates: Victims) -> Victims:
         """The pods to evict on one of these nodes; nothing where nobody is to be evicted now.
 
         A pod for which room is kept waits for that. Victims that hold no devices are known to the scheduler alone, and
-        stay named on their node.
+        stay named on their node; so do all where it may have chosen them for another reason than sums. ``raw`` is the
+        pod as the scheduler sent it.
         """
         if self.books.nomination(intake.pod.uid) is not None:
             return {}
         for _ in range(_TRIES):
             records = self.books.records(candidates)
-            idle: dict[NodeName, Mapping[str, int]] = {}
-            for node, uids in candidates.items():
-                known = [records[uid] for uid in uids if uid in records]
-                if not known or _gives_back(known, intake):
-                    idle[node] = _idle(intake, known)
-            found = self.planner.plan([intake], idle, idle)
+            known = {node: [records[uid] for uid in uids if uid in records] for node, uids in candidates.items()}
+            stays = _counts_more_than_sums(intake, raw, records.values())
+            found = self._planned(intake, known, fixed=stays)
             if isinstance(found, NoVictims):
                 _log.info("no_victims", pod=intake.pod.full_name, why=found.why)
                 return {}
             node = found.plan.places[0][1].node
+            named = [uid for uid in candidates[node] if stays or uid not in records]
             uids = [victim.pod.uid for victim in found.plan.victims]
-            unknown = [uid for uid in candidates[node] if uid not in records]
-            if not (uids or unknown):
+            if not (uids or named):
                 return {}
             if self.planner.nominate(found, lasting=LONGEST):
-                return {node: [*uids, *unknown]}
+                return {node: [*uids, *named]}
         return {}
+
+    def _planned(
+        self, intake: PodInfo, known: Mapping[NodeName, Sequence[PodRecord]], *, fixed: bool
+    ) -> PlannedEvictions | NoVictims:
+        """With ``fixed`` the known victims leave in any case; otherwise others that give back as much are as good."""
+        if fixed:
+            gone = frozenset(record.uid for records in known.values() for record in records)
+            return self.planner.plan([intake], known, gone=gone)
+        return self.planner.plan([intake], known, idle={node: _idle(intake, each) for node, each in known.items()})
 
 
 def _idle(intake: PodInfo, victims: Iterable[PodRecord]) -> dict[str, int]:
-    """What the scheduler must have left of a node, as it gets the rest from its own victims (nano units).
-
-    Others that give back as much are as good to it.
-    """
-    freed = _freed(victims)
-    return {name: max(amount - freed.get(name, 0), 0) for name, amount in intake.pod.constraints.requests}
-
-
-def _gives_back(victims: Iterable[PodRecord], intake: PodInfo) -> bool:
-    """Whether victims are named for what the pod requests, and not for another reason (a port, anti-affinity)."""
-    freed = _freed(victims)
-    return any(freed.get(name) for name, amount in intake.pod.constraints.requests if amount)
-
-
-def _freed(victims: Iterable[PodRecord]) -> dict[str, int]:
+    """What the scheduler must have left of a node, as it gets the rest from its own victims (nano units)."""
     freed: dict[str, int] = {}
     for record in victims:
         for name, amount in record.requests:
             freed[name] = freed.get(name, 0) + amount
-    return freed
+    return {name: max(amount - freed.get(name, 0), 0) for name, amount in intake.pod.constraints.requests}
+
+
+def _counts_more_than_sums(intake: PodInfo, raw: Json, records: Iterable[PodRecord]) -> bool:
+    """Whether other pods of a node matter to the scheduler for more than what they request."""
+    return any(intake.pod.neighbours) or pods.takes_host_ports(raw) or any(record.apart for record in records)

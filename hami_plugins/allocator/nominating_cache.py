@@ -22,30 +22,37 @@ class NominatingCache(WatchedAllocationCache):
     """Safe to call from any thread, as all of it."""
 
     def search_view(
-        self, infos: Sequence[PodInfo], *, stale: float = math.inf
+        self, infos: Sequence[PodInfo], *, stale: float = math.inf, gone: Collection[PodUid] = ()
     ) -> tuple[ClusterSnapshot, tuple[PodInfo, ...]]:
         """All nodes as a search for victims for these pods sees them, and the pods with what their quotas leave.
 
-        What schedulers reserved ``stale`` seconds ago, and have not bound since, does not count.
+        What schedulers reserved ``stale`` seconds ago, and have not bound since, does not count. ``gone`` are pods that
+        leave in any case.
         """
         uids = frozenset(each.pod.uid for each in infos)
         with self._lock:
             uids |= self._cache.reserved_before(self._clock() - stale)
             asked = tuple(map(self._cache.within_quota, infos))
-            return self._cache.search_view(self._cache.names, uids), asked
+            return self._cache.search_view(self._cache.names, uids, gone), asked
 
     def nominate(
-        self, plan: EvictionPlan, infos: Sequence[PodInfo], seen: ClusterSnapshot, *, lasting: float, job: str = ""
+        self,
+        plan: EvictionPlan,
+        infos: Sequence[PodInfo],
+        seen: ClusterSnapshot,
+        *,
+        lasting: float,
+        gone: Collection[PodUid] = (),
     ) -> bool:
         """Keeps the places of a plan for its pods, if the nodes of places and victims are still as they were ``seen``.
 
-        The pods must still wait. The room is kept for ``lasting`` seconds at most; ``job`` as in ``Nomination``.
+        The pods must still wait. The room is kept for ``lasting`` seconds at most; ``gone`` as in ``search_view``.
         """
         uids = frozenset(each.pod.uid for each in infos)
         demands = {each.pod.uid: each.demand.devices for each in infos}
         nodes = {placed.node for _, placed in plan.places} | {victim.node for victim in plan.victims}
         with self._lock:
-            now = self._cache.search_view(nodes, uids)
+            now = self._cache.search_view(nodes, uids, gone)
             same = all(_same(now.node(name), seen.node(name)) for name in nodes)
             if not same or not all(map(self._waits, plan.places)):
                 return False
@@ -59,7 +66,6 @@ class NominatingCache(WatchedAllocationCache):
                         victims=frozenset(leaving),
                         made=self._clock(),
                         until=self._clock() + lasting,
-                        job=job,
                     )
                 )
         return True

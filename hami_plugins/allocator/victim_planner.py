@@ -18,7 +18,7 @@ from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import ANYWHERE, NodeConstraints
 from hami_plugins.model.quantity import Quantity
-from hami_plugins.model.units import NodeName
+from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.preemption.search import VictimSearch
 from hami_plugins.preemption.values import EvictionPlan, NoVictims
 
@@ -27,11 +27,12 @@ IdleSums: TypeAlias = Mapping[NodeName, Mapping[str, int]]
 
 
 class PlannedEvictions(NamedTuple):
-    """A plan, the pods it is for, and the nodes as they were when it was made."""
+    """A plan, the pods it is for, and the nodes as they were when it was made; ``gone`` as in ``plan``."""
 
     plan: EvictionPlan
     infos: tuple[PodInfo, ...]
     seen: ClusterSnapshot
+    gone: frozenset[PodUid] = frozenset()
 
 
 class VictimPlanner:
@@ -44,23 +45,30 @@ class VictimPlanner:
         self._one_at_a_time = threading.Lock()
 
     def plan(
-        self, infos: Sequence[PodInfo], nodes: Collection[NodeName], idle: IdleSums | None = None
+        self,
+        infos: Sequence[PodInfo],
+        nodes: Collection[NodeName],
+        *,
+        idle: IdleSums | None = None,
+        gone: frozenset[PodUid] = frozenset(),
     ) -> PlannedEvictions | NoVictims:
         """The cheapest evictions after which these pods have devices on these nodes.
 
-        With ``idle`` the victims also give back what is missing there of the named resources.
+        With ``idle`` the victims also give back what is missing there of the named resources. ``gone`` are pods that
+        leave in any case.
         """
-        seen, asked = self._books.search_view(infos)
+        seen, asked = self._books.search_view(infos, gone=gone)
         snapshot = self._objects.added_to(_with_sums(seen, idle or {}))
         named = frozenset(name for sums in (idle or {}).values() for name in sums)
         infos = tuple(_of_devices(each, named) for each in asked)
         with self._one_at_a_time:
             found = self._search.find(snapshot, infos, within=nodes)
-        return PlannedEvictions(found, infos, seen) if isinstance(found, EvictionPlan) else found
+        return PlannedEvictions(found, infos, seen, gone) if isinstance(found, EvictionPlan) else found
 
-    def nominate(self, planned: PlannedEvictions, *, lasting: float, job: str = "") -> bool:
+    def nominate(self, planned: PlannedEvictions, *, lasting: float) -> bool:
         """Keeps the planned places for ``lasting`` seconds at most; whether the nodes are still as they were."""
-        return self._books.nominate(planned.plan, planned.infos, planned.seen, lasting=lasting, job=job)
+        plan, infos, seen, gone = planned
+        return self._books.nominate(plan, infos, seen, lasting=lasting, gone=gone)
 
 
 def _of_devices(info: PodInfo, named: Collection[str]) -> PodInfo:

@@ -62,6 +62,12 @@ def written(container: Json, name: str) -> Json:
     return inside(container, "resources", name)
 
 
+def takes_host_ports(raw: Json) -> bool:
+    """Whether a pod takes ports of its node, with ``hostNetwork`` all of its own; no other pod may have them there."""
+    ports = (port for container, _ in containers_of(raw) for port in mappings(container.get("ports")))
+    return any(port.get("hostPort") for port in ports) or inside(raw, "spec").get("hostNetwork") is True
+
+
 def pod(raw: object, *, default_requests: bool = True) -> Pod:
     """The pod; raises ``WireError`` with the path of the first member that is not what it should be.
 

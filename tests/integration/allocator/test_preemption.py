@@ -229,6 +229,48 @@ class TestPreemptCalls:
             assert self.asked(client, pod, n1=[uids["a1"]], n2=[uids["a2"]]) == {}, "its room is kept already"
             assert ending(place) == set()
 
+    def with_cpu(self, folder: Path) -> Any:
+        """One card each: a (no CPU), b and c (one CPU each, dearer); the scheduler counts CPU."""
+        cards = (("a", "0", 0, 0), ("b", "1", 5, 1), ("c", "2", 6, 1))
+        made = [low(name, f"GPU-n1-{at}", priority=priority) for name, at, priority, _ in cards]
+        for raw, (_, _, _, cpu) in zip(made, cards, strict=True):
+            raw["spec"]["containers"][0]["resources"]["requests"] = {"cpu": str(cpu)} if cpu else {}
+        return cluster(folder, *made, cards=3, mode="scheduler")
+
+    def asks(self, place: Site, cpu: str, **spec: Any) -> Raw:
+        raw = a_pod("high", 20_000, priority=100, **spec)
+        raw["spec"]["containers"][0]["resources"]["requests"] = {"cpu": cpu}
+        return place.create(raw)[0]
+
+    def uids(self, place: Site) -> dict[str, str]:
+        return {each["metadata"]["name"]: each["metadata"]["uid"] for each in place.server.objects("pods")}
+
+    def test_the_named_pods_give_back_as_much_cpu_as_the_schedulers_own(self, tmp_path: Path) -> None:
+        with self.with_cpu(tmp_path) as (place, client):
+            uid = self.uids(place)
+            assert self.asked(client, self.asks(place, "1"), n1=[uid["c"]]) == {"n1": [uid["b"]]}
+
+    def test_what_the_scheduler_has_left_need_not_be_given_back(self, tmp_path: Path) -> None:
+        """It names one pod of one CPU for two: one is left."""
+        with self.with_cpu(tmp_path) as (place, client):
+            uid = self.uids(place)
+            assert self.asked(client, self.asks(place, "2"), n1=[uid["c"]]) == {"n1": [uid["b"]]}
+
+    def test_pods_that_are_named_for_a_port_stay_named(self, tmp_path: Path) -> None:
+        with self.with_cpu(tmp_path) as (place, client):
+            uid = self.uids(place)
+            pod = self.asks(place, "1", hostNetwork=True)
+            assert self.asked(client, pod, n1=[uid["c"]]) == {"n1": [uid["c"]]}, "its card has room then"
+
+    def test_others_leave_besides_pods_that_stay_named(self, tmp_path: Path) -> None:
+        with self.with_cpu(tmp_path) as (place, client):
+            uid = self.uids(place)
+            raw = a_pod("high", 20_000, priority=100, hostNetwork=True)
+            raw["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "2"
+            (pod,) = place.create(raw)
+            found = self.asked(client, pod, n1=[uid["c"]])
+            assert sorted(found["n1"]) == sorted([uid["a"], uid["c"]])
+
     def test_more_are_named_than_the_scheduler_had_where_devices_need_them(self, tmp_path: Path) -> None:
         small = [low(f"s{at}", "GPU-n1-0", 4_000) for at in range(10)]
         with cluster(tmp_path, *small, cards=1, mode="scheduler") as (place, client):

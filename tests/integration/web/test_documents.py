@@ -219,7 +219,7 @@ def test_other_connections_have_their_turn_between_the_calls_of_any_clients() ->
     assert "call call" not in " ".join(apart(lambda: asyncio.run(shared())))
 
 
-@pytest.mark.parametrize(("size", "alone"), [(50_000, False), (200_000, True)])
+@pytest.mark.parametrize(("size", "alone"), [(200_000, False), (300_000, True)])
 def test_a_call_that_may_take_long_leaves_the_servers_thread_to_others(size: int, alone: bool) -> None:
     seen: list[bool] = []
 

@@ -333,3 +333,17 @@ def test_a_pod_that_is_about_to_be_ended_says_why(conditions: object, reason: st
 def test_the_node_on_which_room_is_made_is_read_and_a_malformed_one_is_none() -> None:
     for written, node in (("n1", "n1"), ("", None), (7, None), (None, None)):
         assert objects.pod({"metadata": {"name": "p"}, "status": {"nominatedNodeName": written}}).nominated == node
+
+
+@pytest.mark.parametrize(
+    ("spec", "takes"),
+    [
+        ({"containers": [{"name": "c", "ports": [{"containerPort": 80}]}]}, False),
+        ({"containers": [{"name": "c"}, {"name": "d", "ports": [{"hostPort": 80}]}]}, True),
+        ({"initContainers": [{"name": "c", "ports": [{"hostPort": 80}]}], "containers": []}, True),
+        ({"containers": [], "hostNetwork": True}, True),
+        ({"containers": [{"name": "c", "ports": "all"}], "hostNetwork": "yes"}, False),
+    ],
+)
+def test_a_pod_that_takes_ports_of_its_node_is_known(spec: Any, *, takes: bool) -> None:
+    assert pods.takes_host_ports({"spec": spec}) is takes
