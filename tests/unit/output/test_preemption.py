@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from hami_plugins.engine.inventory import with_pods
 from hami_plugins.model.units import NodeName
 from hami_plugins.output import documents, page, tables
 from hami_plugins.plan import Plan
+from tests.builders import a_device, a_node, a_snapshot
 from tests.schema import ADAPTER
 from tests.unit.output.test_page import read
 from tests.unit.plan.plans import REGISTRY, a_plan, answers_of
@@ -55,6 +57,13 @@ def test_no_evictions_have_no_table() -> None:
 def test_nodes_are_told_before_and_afterwards() -> None:
     (line,) = tables.nodes_after(planned(FULL, asking(memory=12_000)), REGISTRY)
     assert line.words == "n0: 22,000 of 32,768 MiB on 2 of 2 cards afterwards, 20,000 MiB on 2 before"
+
+
+def test_devices_without_memory_are_told_by_their_number() -> None:
+    bare = a_snapshot(with_pods(a_node("n0", a_device(memory=0), a_device(memory=0)), [running("a", 0, 0)]))
+    plan = replace(planned(FULL, asking()), before=bare, after=bare)
+    (line,) = tables.nodes_after(plan, REGISTRY)
+    assert line.words == "n0: 1 of 2 cards used afterwards, 1 before"
 
 
 def test_a_gang_is_counted_in_the_rows_of_its_victims() -> None:

@@ -182,6 +182,15 @@ class TestVictims:
         (found,) = planned(snapshot, pod).evictions
         assert [victim.again for victim in found.victims] == ["n1", None]
 
+    def test_a_victim_does_not_find_a_place_on_a_node_that_takes_no_pods(self) -> None:
+        pod = replace(asking("high", 16_000), constraints=replace(asking().constraints, node=NodeName("n0")))
+        snapshot = a_cluster([running("a", 0, 8_000)], [], cards=1)
+        cordoned = [
+            replace(each, facts=replace(each.facts, unschedulable=each.name == "n1")) for each in snapshot.nodes
+        ]
+        (found,) = planned(replace(snapshot, nodes=tuple(cordoned)), pod).evictions
+        assert [victim.again for victim in found.victims] == [None]
+
     def test_a_search_that_was_cut_is_said(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("hami_plugins.preemption.node_search.MOST_STEPS", 1)
         (found,) = planned(FULL, asking()).evictions
