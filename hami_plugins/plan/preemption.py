@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -80,6 +80,9 @@ class PlanEvictor:
         self._search = search
         self._decider = decider
         self._found: list[PlanEvictions] = []
+        self._evictors: set[str] = set()
+        self._evicted: dict[str, str] = {}
+        """The full names of pods for which others leave, and of those that leave with one for which they do."""
         self.in_vain: dict[str, NoVictims] = {}
         """By the full name of each pod for which there are no victims: why."""
         self._asked_on: ClusterSnapshot | None = None
@@ -103,19 +106,14 @@ class PlanEvictor:
 
     def noted(self, plan: PodPlan) -> PodPlan:
         """The plan of a pod with notes on what its scheduler does alone, and on evictions that would take its place."""
-        notes = plan.notes
-        if plan.by_eviction is not None:
+        notes, name = plan.notes, plan.pod.full_name
+        if plan.by_eviction is not None and name in self._evictors:
             notes += (
                 ALONE.format("Volcano") + ENQUEUE if plan.pod.scheduler == VOLCANO else ALONE.format("kube-scheduler"),
             )
-        if plan.place is not None:
-            notes += tuple(self._evicted_again(plan.pod))
+        if plan.place is not None and name in self._evicted:
+            notes += (f"it would be evicted again for {self._evicted[name]}, whose turn comes later",)
         return plan if notes == plan.notes else replace(plan, notes=notes)
-
-    def _evicted_again(self, pod: Pod) -> Iterator[str]:
-        for each in self._found:
-            if any(victim.pod.full_name == pod.full_name for victim in each.victims):
-                yield f"it would be evicted again for {each.places[0][0].full_name}, whose turn comes later"
 
     def settled(self, after: ClusterSnapshot) -> tuple[PlanEvictions, ...]:
         """All evictions, in their order, with what becomes of the victims on the cluster after the plan."""
@@ -145,6 +143,8 @@ class PlanEvictor:
             self._found.append(
                 PlanEvictions(places=found.places, victims=tuple(victims), ending=found.ending, cut=found.cut)
             )
+            self._evictors.update(pod.full_name for pod, _ in found.places if victims)
+            self._evicted.update((victim.pod.full_name, infos[0].pod.full_name) for victim in victims)
         return found
 
     def _again(self, after: ClusterSnapshot, record: PodRecord) -> tuple[ClusterSnapshot, NodeName | None]:

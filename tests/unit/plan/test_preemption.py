@@ -119,6 +119,7 @@ class TestOnePod:
         assert plan.pods[0].by_eviction is not None
         assert [each.pod.name for each in found.ending] == ["ends"]
         assert not plan.complete
+        assert plan.pods[0].notes == ()
 
     def test_a_listing_without_priority_classes_says_so_where_victims_are_looked_for(self) -> None:
         listing = Listing(kinds={"Pod": 2, "Node": 1}, pod_namespaces=frozenset({"default", "kube-system"}))
