@@ -110,8 +110,8 @@ def _running(found: Explanation, about: RunningExplanation, registry: Registry) 
     ]  # said by its reader
     for words in flaws_words(told):
         yield TextLine(f"  {words}", "bad")
-    if found.asks_nothing:
-        return
+    if found.asks_nothing or (found.eviction is not None and found.eviction.successors):
+        return  # of a place that is promised to another pod, nothing follows for this one
     if about.choice is not None:
         place = "the same node" if about.stays else about.choice.node
         yield TextLine(f"  rescheduled now, it would go to {place}: {choice_words(about.choice)}")

@@ -42,6 +42,8 @@ def test_a_pod_that_is_evicted_says_for_whom_its_place_is_kept() -> None:
     elsewhere = replace(asking("other"), nominated=NodeName("n1"))
     found = lines(a_listing(LEAVING, waiting=(high, elsewhere)), "low")
     assert found == ["it is being evicted (PreemptionByScheduler)", "its place goes to default/high"]
+    told = explanations.lines(explain(a_listing(LEAVING, waiting=(high,)), "default/low", Planner(REGISTRY)), REGISTRY)
+    assert not any("rescheduled" in line.words for line in told)
 
 
 def test_the_page_shows_these_lines() -> None:
