@@ -6,7 +6,7 @@ leave are still there. So a moved pod only goes where there is room when its tur
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
@@ -23,7 +23,7 @@ from hami_plugins.model.devices import AllocatedShare
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import ContainerAllocation, PodRecord
 from hami_plugins.model.requests import ContainerKind
-from hami_plugins.model.units import NodeName, PodUid
+from hami_plugins.model.units import NodeName, PodUid, VendorName
 from hami_plugins.model.verdicts import Fit
 from hami_plugins.preemption.costs import CostScale
 
@@ -114,6 +114,7 @@ class RoomSearch:
         self._distant = distant
         self._leavers: dict[NodeName, tuple[NodeEntry, list[Leaver]]] = {}
         self._known: dict[Hashable, _Known] = {}
+        self._held: dict[tuple[NodeName, str], tuple[NodeEntry, Mapping[VendorName, tuple[int, int]]]] = {}
 
     def find(self, state: MoveState, info: PodInfo, most: int) -> FreedPlace | None:
         """Room for a pod by at most so many moves."""
@@ -198,13 +199,27 @@ class RoomSearch:
     def demand_after(self, snapshot: ClusterSnapshot, info: PodInfo) -> PodDemand:
         """What a pod asks for in a cluster: with what its quota leaves, and away from pods that are there."""
         demand = info.demand
-        left = quota.left_in(snapshot, info.pod.namespace, self._decider.registry)
-        if left is not None:
-            demand = replace(demand, headroom=tuple(sorted(left.items())))
+        limits = snapshot.quotas.get(info.pod.namespace)
+        if limits is not None:
+            headroom = quota.headroom(limits, self._used(snapshot, info.pod.namespace), self._decider.registry)
+            demand = replace(demand, headroom=tuple(sorted(headroom)))
         if self._distant or any(info.pod.neighbours):
             barred = neighbours.barred(snapshot, info.pod)
             demand = replace(demand, constraints=replace(demand.constraints, barred=barred))
         return demand
+
+    def _used(self, snapshot: ClusterSnapshot, namespace: str) -> Mapping[VendorName, tuple[int, int]]:
+        """What the pods of a namespace hold (``quota.used_by``); what they hold of unchanged nodes is kept."""
+        sums: dict[VendorName, tuple[int, int]] = {}
+        for entry in snapshot.nodes:
+            known = self._held.get((entry.name, namespace))
+            if known is None or known[0] is not entry:
+                holders = ((entry, record) for record in entry.pods if record.namespace == namespace)
+                known = self._held[entry.name, namespace] = entry, quota.used(holders, self._decider.registry)
+            for vendor, (memory, cores) in known[1].items():
+                before = sums.get(vendor, (0, 0))
+                sums[vendor] = before[0] + memory, before[1] + cores
+        return sums
 
     def leavers(self, entry: NodeEntry) -> list[Leaver]:
         """The pods of a node that may move, whatever has moved already."""

@@ -244,3 +244,20 @@ def test_a_pod_that_is_evicted_now_may_be_given_its_devices_again_or_be_gone() -
 def test_a_pod_that_may_not_be_evicted_now_is_told() -> None:
     cluster = a_cluster(a=[{"fixed": HALF}], b=[{"other": 6000}], controllers={"other": ""})
     assert where(cluster) == "default/other stays: no controller creates it again; --alone allows the move"
+
+
+def test_the_moves_for_all_pods_together_are_no_more_than_allowed() -> None:
+    cluster = a_cluster(a=[{"a1": 6000}], b=[{"b1": 6000}], c=[{"fixed": 4000}])
+    gang = waiting(14_000, name="w1"), waiting(14_000, name="w2")
+    assert len(planned(cluster, *gang, most=2).moves) == 2
+    assert refused(cluster, *gang, most=1).placed == 1
+
+
+def test_moved_pods_keep_away_from_places_of_waiting_pods_that_want_to_be_alone() -> None:
+    term = PodTerm("name", (), frozenset({"default"}))
+    cluster = a_cluster(a=[{}], b=[{"b1": 6000}], c=[{"fixed": 8000}], pods={"b1": SPREAD})
+    lonely = waiting(8000, name="w1", neighbours=Neighbours(apart=(term,)))
+    assert told(planned(cluster, waiting(CARD, name="w2"), most=1).moves) == []
+    found = planned(cluster, lonely, waiting(CARD, name="w2"))
+    assert [placed.node for _, placed in found.places] == ["a", "b"]
+    assert told(found.moves) == ["b1: b/card-0 -> c/card-0"]
