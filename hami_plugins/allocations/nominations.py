@@ -74,6 +74,13 @@ class NominatingState(CacheState):
             if other != uid and each.shared and each.record.full_group == group
         )
 
+    def lacks_room(self, uid: PodUid) -> bool:
+        """Whether another waiting pod of a pod's PodGroup has no room kept for it."""
+        group = self._groups.get(uid)
+        return group is not None and any(
+            each == group and other not in self._nominations for other, each in self._groups.items() if other != uid
+        )
+
     def nomination(self, uid: PodUid) -> Nomination | None:
         """What is kept for a pod."""
         return self._nominations.get(uid)

@@ -95,6 +95,11 @@ class NominatingCache(WatchedAllocationCache):
             shared = self._cache.shared_with(uid)
             return shared if own is None else (own, *shared)
 
+    def lacks_room(self, uid: PodUid) -> bool:
+        """See ``NominatingState``."""
+        with self._lock:
+            return self._cache.lacks_room(uid)
+
     def share(self, uids: Iterable[PodUid]) -> None:
         """See ``NominatingState``."""
         with self._lock:

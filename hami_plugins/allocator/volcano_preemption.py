@@ -124,10 +124,15 @@ class VolcanoPreemption:
             self._end(died._replace(kept=bool(self._books.departing(died.evicted))), waiting)
 
     def code(self, node: NodeName, intake: PodInfo, job: str) -> int:
-        """Whether a node that has no room now may be made to have some for the pod, as a code of a predicate."""
-        kept = {each.node for each in self._books.gang_nominations(intake.pod.uid)}
-        if kept and self._books.nomination(intake.pod.uid) is not None:
-            return UNSCHEDULABLE if node in kept else UNRESOLVABLE
+        """Whether a node that has no room now may be made to have some for the pod, as a code of a predicate.
+
+        Volcano believes for all pods of a task what it is told for one. So while others of its gang lack room, no node
+        is out of the question for a pod that has some.
+        """
+        uid = intake.pod.uid
+        if self._books.nomination(uid) is not None:
+            kept = any(each.node == node for each in self._books.gang_nominations(uid))
+            return UNSCHEDULABLE if kept or self._books.lacks_room(uid) else UNRESOLVABLE
         begun = self._begun(intake, job)
         return UNSCHEDULABLE if begun is not None and node in begun.nodes else UNRESOLVABLE
 
@@ -220,17 +225,24 @@ class VolcanoPreemption:
         """
         schedulers = self._books.product.schedulers
         waiting = [each for each in self._books.unplaced() if each.pod.scheduler in schedulers]
-        for intake in sorted(waiting, key=lambda each: -each.pod.priority):
-            node = intake.pod.nominated
-            if node is None or self._books.blocking_reason(intake):
-                continue
+        waiting = [each for each in waiting if not self._books.blocking_reason(each)]
+        waiting.sort(key=lambda each: (-each.pod.priority, each.pod.made_at or 0, each.pod.name))
+        for intake in waiting:
+            if intake.pod.nominated is not None:
+                self._keep_again(intake, (intake.pod.nominated,))
+        for intake in waiting:  # the node was not written on all of a gang: then it is one of the others'
+            self._keep_again(intake, sorted({each.node for each in self._books.gang_nominations(intake.pod.uid)}))
+
+    def _keep_again(self, intake: PodInfo, nodes: Iterable[NodeName]) -> None:
+        uid = intake.pod.uid
+        job = f"{intake.pod.namespace}/{intake.pod.annotations.get(GROUP_KEY, '')}"
+        for node in nodes if self._books.nomination(uid) is None else ():
             lasting = LASTING if self._books.ends_on(node) else RECENT
-            group = intake.pod.annotations.get(GROUP_KEY, "")
-            job = f"{intake.pod.namespace}/{group}" if group else ""
             found = self._books.nominate_without(node, intake, (), lasting=lasting, job=job)
             if isinstance(found, Nomination):
-                self._books.share([intake.pod.uid])
+                self._books.share([uid])
                 _log.info("room_kept_again", pod=intake.pod.full_name, node=node)
+                return
 
     # How
 

@@ -77,6 +77,17 @@ ROOMS: Final[Mapping[str, Room]] = {
             "tests/unit/preemption/test_smallest.py",
         ),
     ),
+    "volcano-sessions": Room(
+        (
+            "hami_plugins/preemption/volcano_sessions.py",
+            "hami_plugins/allocator/volcano_preemption.py",
+            "hami_plugins/allocator/volcano_planner.py",
+        ),
+        (
+            "tests/unit/preemption/test_volcano_sessions.py",
+            "tests/unit/volcano_vgpu/allocation/test_preemption.py",
+        ),
+    ),
     "defrag": Room(
         ("hami_plugins/defrag",),
         (*_files("tests/unit/defrag"), "tests/unit/output/test_defrag.py"),

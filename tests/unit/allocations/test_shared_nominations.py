@@ -163,3 +163,34 @@ def test_a_pod_that_is_bound_or_gone_is_of_no_gang_that_waits(cache: AllocationC
     kept(cache, third)
     cache.share([PodUid("uid-m3")])
     assert cache.shared_with(PodUid("uid-m1")) == ()
+
+
+def test_a_gang_lacks_room_while_a_waiting_member_has_none(cache: AllocationCache) -> None:
+    gang(cache)
+    assert not cache.lacks_room(PodUid("uid-m1"))
+    cache.confirm(member("m3", 38_000))
+    cache.confirm(member("other", 38_000, group="else"))
+    assert cache.lacks_room(PodUid("uid-m1"))
+    assert cache.lacks_room(PodUid("uid-m2"))
+    assert not cache.lacks_room(PodUid("uid-alone"))
+    cache.forget_pod(PodUid("uid-m3"), 9.0)
+    assert not cache.lacks_room(PodUid("uid-m1"))
+
+
+def test_a_pod_departs_once_it_is_being_deleted(cache: AllocationCache) -> None:
+    assert cache.departing([LOW, OTHER]) == set()
+    raw = low()
+    see(cache, {**raw, "metadata": {**raw["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    assert cache.departing([LOW, OTHER]) == {LOW}
+    cache.forget_pod(OTHER, 9.0)
+    assert cache.departing([LOW, OTHER]) == {LOW, OTHER}
+
+
+def test_reservations_are_told_by_their_age_and_answered_ones_are_none(cache: AllocationCache) -> None:
+    young, old, answered = member("young", 1_000), member("old", 1_000), member("answered", 1_000)
+    cache.reserve(N1, old, 1.0)
+    cache.reserve(N1, young, 2.0)
+    cache.allocate(N1, answered, 1.0)
+    assert cache.reserved_before(0.9) == frozenset()
+    assert cache.reserved_before(1.0) == {PodUid("uid-old")}
+    assert cache.reserved_before(2.0) == {PodUid("uid-old"), PodUid("uid-young")}

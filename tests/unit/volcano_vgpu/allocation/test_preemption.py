@@ -11,7 +11,7 @@ from hami_plugins.allocations.mode import PreemptionMode
 from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.wire.fields import Json
 from tests.unit.volcano_vgpu.allocation.cluster import a_node
-from tests.unit.volcano_vgpu.allocation.sessions import Sessions, high, low
+from tests.unit.volcano_vgpu.allocation.sessions import Sessions, high, low, member
 
 FITS, MAY_BE_MADE_TO, NEVER = 0, 2, 3
 
@@ -195,9 +195,9 @@ def test_of_a_gang_no_member_is_placed_alone() -> None:
     """As the second phase of the action preempt does, which asks about nobody."""
     cluster, members, running = four_nodes()
     planned = places(cluster, members[0], *running)
-    for member in members:
-        assert cluster.may_evict(member) == []
-        assert cluster.pipelines(member, planned[0])
+    for each in members:
+        assert cluster.may_evict(each) == []
+        assert cluster.pipelines(each, planned[0])
     cluster.closes()
     assert cluster.evictor.asked == []
 
@@ -250,14 +250,14 @@ def test_members_find_room_that_is_kept_for_each_other() -> None:
         cluster.gives_up(*victims)
         cluster.pipelines(members[at], node)
     cluster.closes()
-    for member in members:
-        assert places(cluster, member, *running) == planned
-        assert cluster.pipelines(member, planned[1]) == ""
+    for each in members:
+        assert places(cluster, each, *running) == planned
+        assert cluster.pipelines(each, planned[1]) == ""
     for node in planned:
         cluster.shows(running[node], "deleted")
-    for member, node in zip(members, (planned[1], planned[0], planned[1], planned[0]), strict=True):
-        assert cluster.asks(member, node) == {node: FITS}
-        assert cluster.event("allocate", member, node, job="x/train") == ""
+    for each, node in zip(members, (planned[1], planned[0], planned[1], planned[0]), strict=True):
+        assert cluster.asks(each, node) == {node: FITS}
+        assert cluster.event("allocate", each, node, job="x/train") == ""
 
 
 def test_what_a_session_that_died_had_accepted_is_free_and_planned_for_anew() -> None:
@@ -459,3 +459,99 @@ def test_members_that_are_alone_are_refused_with_the_reason() -> None:
     assert cluster.asks(members[0], "n1") == {"n1": FITS}
     assert "no room is kept for a pod that cannot start" in cluster.pipelines(members[0], "n1")
     assert cluster.asks(high("other", 38_000), "n1") == {"n1": FITS}
+
+
+def kept_nodes(cluster: Sessions) -> dict[str, str]:
+    return {each.record.name: each.node for each in cluster.books.nominations()}
+
+
+def test_a_new_leader_keeps_room_for_all_of_a_gang_although_only_some_name_their_node() -> None:
+    """The others had not been written when the leader before was killed."""
+    cluster = Sessions(a_node("n1"), a_node("n2"))
+    cluster.group("train", 4)
+    pods = [high(f"m{at}", group="train") for at in range(4)]
+    shown(cluster, nominated(pods[0], "n1"), pods[1], nominated(pods[2], "n2"), pods[3], high("alone"))
+    for name, card in (("a", "n1-0"), ("b", "n2-0")):
+        cluster.deletes(low(name, card))
+    cluster.preemption.recover()
+    found = kept_nodes(cluster)
+    assert found.keys() == {"m0", "m1", "m2", "m3"}
+    assert sorted(found.values()) == ["n1", "n1", "n2", "n2"]
+
+
+def test_while_a_gang_lacks_room_no_node_is_out_of_the_question_for_members_that_have_some() -> None:
+    """Volcano believes for all pods of a task what it is told for one."""
+    cluster = Sessions(a_node("n1"), a_node("n2"))
+    cluster.group("train", 2)
+    first, second = nominated(high("m0", 38_000, group="train"), "n1"), high("m1", 38_000, group="train")
+    shown(cluster, first, second, low("b", "n2-0"))
+    cluster.deletes(low("a", "n1-0"))
+    cluster.preemption.recover()
+    assert kept_nodes(cluster) == {"m0": "n1"}
+    assert cluster.asks(first, "n1", "n2") == {"n1": MAY_BE_MADE_TO, "n2": MAY_BE_MADE_TO}
+    assert cluster.asks(second, "n1", "n2") == {"n1": NEVER, "n2": MAY_BE_MADE_TO}
+    cluster.shows(second, "deleted")
+    assert cluster.asks(first, "n1", "n2") == {"n1": MAY_BE_MADE_TO, "n2": NEVER}
+
+
+def test_room_is_kept_as_long_as_a_scheduler_asks_for_the_pod() -> None:
+    cluster = Sessions(a_node("n1"))
+    waiting, running = shown(cluster, high(), low())
+    assert tried(cluster, waiting, running) == ""
+    cluster.closes()
+    cluster.shows(running, "deleted")
+    assert cluster.books.expire_nominations() == ()
+    for _ in range(3):
+        cluster.time += 50.0
+        assert cluster.asks(waiting, "n1") == {"n1": FITS}
+        assert cluster.books.expire_nominations() == ()
+    cluster.time += 60.0
+    assert [each.record.name for each in cluster.books.expire_nominations()] == ["high"]
+
+
+def test_a_session_that_uses_a_node_ends_the_count_of_those_that_did_not() -> None:
+    cluster = Sessions(a_node("n1"), a_node("n2"))
+    waiting, cheap, _ = shown(cluster, high(), low("cheap", "n1-0"), low("dear", "n2-0", priority=500))
+    for _ in range(2):
+        cluster.asks(waiting, "n1", "n2")
+        cluster.may_evict(waiting, cheap)
+        cluster.closes()
+    assert tried(cluster, waiting, cheap) == ""
+    cluster.closes()
+    cluster.books.withdraw(cluster.books.nominations()[0].record.uid)
+    for _ in range(3):
+        assert cluster.asks(waiting, "n1", "n2") == {"n1": MAY_BE_MADE_TO, "n2": NEVER}
+        cluster.may_evict(waiting, cheap)
+        cluster.closes()
+    assert cluster.asks(waiting, "n1", "n2") == {"n1": NEVER, "n2": MAY_BE_MADE_TO}
+
+
+def test_where_no_other_node_can_help_a_node_that_was_not_used_is_tried_again() -> None:
+    cluster = Sessions(a_node("n1"))
+    waiting, running = shown(cluster, high(), low())
+    for _ in range(3):
+        assert cluster.asks(waiting, "n1") == {"n1": MAY_BE_MADE_TO}
+        cluster.may_evict(waiting, running)
+        cluster.closes()
+    assert cluster.asks(waiting, "n1") == {"n1": NEVER}
+    cluster.time += 1.0
+    assert cluster.asks(waiting, "n1") == {"n1": MAY_BE_MADE_TO}
+
+
+def test_only_pods_that_still_run_are_evicted_by_the_server() -> None:
+    cluster, waiting, (chosen,) = fragmented()
+    assert cluster.pipelines(waiting, "n1") == ""
+    cluster.shows(low(chosen, {"a": "n1-0", "b": "n1-1"}[chosen]), "deleted")
+    cluster.closes()
+    assert cluster.evictor.asked == []
+
+
+def test_a_task_minimum_is_planned_for() -> None:
+    cluster = Sessions(a_node("n1"), a_node("n2"))
+    cluster.group("train", 1, minTaskMember={"ps": 1, "worker": 1})
+    worker, server = (
+        member(high(name, 38_000), "train", 1000, **{"volcano.sh/task-spec": task})
+        for name, task in (("w0", "worker"), ("ps0", "ps"))
+    )
+    shown(cluster, worker, server, low("a", "n1-0"), low("b", "n2-0"))
+    assert cluster.asks(worker, "n1", "n2") == {"n1": MAY_BE_MADE_TO, "n2": MAY_BE_MADE_TO}
