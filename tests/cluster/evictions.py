@@ -41,6 +41,7 @@ class Site(Case):
     def __init__(self, allocator: Allocator, pool: Pool, namespace: str, kubelet: PretendedKubelet) -> None:
         super().__init__(allocator.plane, pool, namespace)
         self.kubelet = kubelet
+        self.allocator = allocator
         self.server = allocator.replicas[0]
 
     def low(self, name: str, memory: int, card: str = "", *, priority: str = "cards-low", **more: Any) -> None:

@@ -184,7 +184,7 @@ def test_g3_a_gang_leaves_as_a_whole(site: Site) -> None:
     wait_until(lambda: site.placed("small") == 4, "the gang is bound")
     site.high(20_000)
     site.wait_bound("high")
-    assert len(site.kubelet.victims) == 4
+    wait_until(lambda: len(site.kubelet.victims) == 4, "all four leave")
 
 
 @pytest.mark.parametrize("card", [0, 1])
@@ -232,3 +232,32 @@ def test_a_pod_that_is_deleted_while_its_victim_ends_leaves_no_room_kept(site: S
     site.submit("other", gpu(memory=38_000), priorityClassName="cards-mid")
     site.wait_bound("other")
     assert site.kubelet.victims == ["low"]
+
+
+@pytest.mark.parametrize("killed", ["server", "scheduler", "both"])
+def test_a_gang_keeps_its_room_whoever_is_killed_while_its_victims_end(site: Site, killed: str) -> None:
+    site.kubelet.ends = 6.0
+    site.pool.add(4, cards=1)
+    for at in range(4):
+        site.low(f"low-{at}", 30_000)
+    site.gang("train", 20_000)
+    wait_until(lambda: len(site.kubelet.victims) == 2, "two victims end")
+    if killed != "scheduler":
+        site.server.component.restart(SIGKILL)
+    if killed != "server":
+        site.allocator.volcano.restart_scheduler(SIGKILL)
+    for at in range(4):
+        site.submit(f"late-{at}", gpu(memory=15_000), priorityClassName="cards-low")
+    wait_until(lambda: site.placed("train") == 4, "the gang is bound", show=lambda: site.story("train"))
+    assert len(site.kubelet.victims) == 2
+    assert not any(site.node_of(f"late-{at}") for at in range(4))
+
+
+def test_pods_of_equal_priority_never_take_turns(site: Site) -> None:
+    site.pool.add(2, cards=1)
+    for at in range(2):
+        site.low(f"holds-{at}", 30_000, priority="cards-high")
+    for at in range(6):
+        site.submit(f"waits-{at}", gpu(memory=30_000), priorityClassName="cards-high")
+    site.wait_refused("waits-5")
+    assert site.kubelet.victims == []
