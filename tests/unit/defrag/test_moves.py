@@ -8,12 +8,17 @@ from typing import Any
 import pytest
 
 from hami_plugins.defrag import room
-from hami_plugins.defrag.values import RunningCluster, Staying
+from hami_plugins.defrag.movable import MoveRules
+from hami_plugins.defrag.room import MoveState, RoomSearch
+from hami_plugins.defrag.values import DefragPlan, RunningCluster, Staying
+from hami_plugins.engine.decide import Decider
+from hami_plugins.engine.intake import Rules
 from hami_plugins.model.cluster import NamespaceQuota
 from hami_plugins.model.pods import Neighbours, NodeConstraints, PodRecord, PodTerm, Requirement
 from hami_plugins.model.quantity import NANO
+from hami_plugins.preemption.costs import CostScale
 from tests.builders import MEMORY
-from tests.unit.defrag.clusters import CARD, a_cluster, a_defragmenter, planned, refused, told, waiting
+from tests.unit.defrag.clusters import CARD, REGISTRY, a_cluster, a_defragmenter, planned, refused, told, waiting
 
 HALF = CARD // 2
 SPREAD = {"annotations": {"hami.io/node-scheduler-policy": "spread"}}
@@ -261,3 +266,62 @@ def test_moved_pods_keep_away_from_places_of_waiting_pods_that_want_to_be_alone(
     found = planned(cluster, lonely, waiting(CARD, name="w2"))
     assert [placed.node for _, placed in found.places] == ["a", "b"]
     assert told(found.moves) == ["b1: b/card-0 -> c/card-0"]
+
+
+def on(node: str) -> NodeConstraints:
+    return NodeConstraints(selector=(("name", node),))
+
+
+def test_a_pod_keeps_its_own_choice_although_a_held_place_makes_another_one_look_better() -> None:
+    cluster = a_cluster(x=[{"fixed-x": 3000}], y=[{"fixed-y": 2000}], z=[{"v": 6000}])
+    gang = waiting(8000, name="w1", constraints=on("y")), waiting(CARD, name="w2", constraints=on("z"))
+    found = planned(cluster, *gang)
+    assert [(told([move])[0], move.sure) for move in found.moves] == [("v: z/card-0 -> x/card-0", True)]
+
+
+def test_room_is_sure_only_if_all_of_its_moves_are() -> None:
+    pods = {"one": SPREAD, "three": SPREAD}
+    cluster = a_cluster(
+        a=[{"one": 3000, "two": 3001}], b=[{"fixed-b": 9000}], c=[{"three": 3000, "four": 3001}], pods=pods
+    )
+    found = planned(cluster, waiting(CARD, constraints=on("a")))
+    assert {move.pod.name: move.sure for move in found.moves} == {"one": False, "two": True}
+    assert refused(cluster, waiting(CARD, constraints=on("a")), sure=True).placed == 0
+
+
+@pytest.mark.parametrize(("limit", "fits"), [(25_192, True), (25_191, False)])
+def test_a_moved_pod_counts_once_for_its_quota_whatever_node_it_is_on(limit: int, fits: bool) -> None:
+    quota = {"default": NamespaceQuota(namespace="default", hard={f"limits.{MEMORY}": limit * NANO})}
+    cluster = a_cluster(a=[{"fixed": HALF}], b=[{"other": 6000}], about={"quotas": quota})
+    defragmenter = a_defragmenter(cluster)
+    assert isinstance(defragmenter.for_pods([waiting(11_000)]), DefragPlan) is fits
+
+
+def test_a_chain_counts_all_of_its_moves() -> None:
+    cluster = a_cluster(
+        a=[{"big": 12_000}], b=[{"small": 5_000}], c=[{"fixed": 11_000}], pods={"big": {"constraints": on("b")}}
+    )
+    only_a = waiting(CARD, constraints=on("a"))
+    assert len(planned(cluster, only_a, most=2).moves) == 2
+    assert refused(cluster, only_a, most=1).placed == 0
+
+
+def a_search(cluster: RunningCluster) -> RoomSearch:
+    rules = MoveRules(cluster, REGISTRY, Rules())
+    return RoomSearch(Decider(REGISTRY), rules, CostScale([0]))
+
+
+def test_a_pod_that_has_moved_does_not_move_again() -> None:
+    cluster = a_cluster(a=[{"fixed": HALF}], b=[{"other": 6000}])
+    state = MoveState(cluster.snapshot, cluster.snapshot)
+    assert a_search(cluster).find(state, waiting(12_000), 1) is not None
+    pinned = state._replace(pinned=frozenset({"default/other"}))
+    assert a_search(cluster).find(pinned, waiting(12_000), 1) is None
+
+
+def test_pods_that_have_moved_are_remembered() -> None:
+    cluster = a_cluster(a=[{"fixed": HALF}], b=[{"other": 6000}])
+    state = MoveState(cluster.snapshot, cluster.snapshot, frozenset({"default/before"}))
+    found = a_search(cluster).find(state, waiting(12_000), 1)
+    assert found is not None
+    assert found.state.pinned == {"default/before", "default/other"}

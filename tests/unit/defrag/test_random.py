@@ -28,6 +28,8 @@ from tests.history import NAMESPACE, RULES
 from tests.unit.defrag.clusters import CARD, REGISTRY, a_cluster, waiting
 from tests.unit.preemption.small_clusters import Case, a_case
 
+MOST = 4
+
 
 def a_running_cluster(case: Case) -> RunningCluster:
     """The cluster of a case, every pod made anew by a ReplicaSet."""
@@ -43,7 +45,7 @@ def plans(members: int, seeds: range) -> Iterator[tuple[Case, RunningCluster, De
         if case is None:
             continue
         cluster = a_running_cluster(case)
-        defragmenter = Defragmenter(cluster, case.history.decider, RULES, MoveOptions(most=4))
+        defragmenter = Defragmenter(cluster, case.history.decider, RULES, MoveOptions(most=MOST))
         for found in (defragmenter.for_pods(case.infos), defragmenter.for_stranded(case.infos)):
             if isinstance(found, DefragPlan) and found.moves:
                 yield case, cluster, found
@@ -53,6 +55,7 @@ def test_every_move_is_possible_in_its_turn_and_no_device_is_oversubscribed() ->
     sizes = set[int]()
     for case, cluster, plan in [*plans(1, range(60)), *plans(3, range(30))]:
         sizes.add(len(plan.moves))
+        assert len(plan.moves) <= MOST
         snapshot = case.snapshot
         moved = set[str]()
         for move in plan.moves:
