@@ -76,6 +76,13 @@ def test_pods_that_hold_something_else_are_no_equals() -> None:
     assert len(grounds(a_cluster(pods))["young"]) == 1
 
 
+def test_equal_pods_are_found_beside_others() -> None:
+    nodes = [[running("other", 0, 6_000), running("old", 1, made_at=1)], [running("young", 0, made_at=2)]]
+    snapshot = a_cluster(*nodes, cards=2)
+    snapshot = replace(snapshot, nodes=(snapshot.nodes[0], a_cluster(*nodes, cards=1).nodes[1]))
+    assert grounds(snapshot, waiting(12_000))["young"][1:] == [("youngest", "it is younger than another equal pod")]
+
+
 def test_pods_that_end_or_stay_are_no_equals() -> None:
     ends, stays = running("ends", made_at=1, terminating=True), running("stays", made_at=1, preemptable=False)
     snapshot = a_cluster(
