@@ -12,6 +12,7 @@ from hami_plugins.allocator import evictions
 from hami_plugins.cli import defrag_steps
 from hami_plugins.sandbox.apiserver import Fault, Refuse
 from tests.integration.defrag.cluster import Placement, Raw, Site, site
+from tests.waiting import wait_for
 
 ROOM = ("--for", "nvidia.com/gpu=1,nvidia.com/gpumem=24000")
 Capture = pytest.CaptureFixture[str]
@@ -246,3 +247,43 @@ def test_options_that_do_not_go_together_are_refused_first(
         assert place.defrag(*ROOM, "--apply") == 0
         assert place.defrag(*ROOM, "--apply") == 2
         assert "this journal already exists; --resume goes on" in capsys.readouterr().err
+
+
+def test_an_api_server_that_fails_leaves_a_journal_to_go_on_with(tmp_path: Path, capsys: Capture) -> None:
+    with two_moves(tmp_path) as place:
+        evicted = []
+
+        def after_the_eviction(request: Any) -> bool:
+            evicted.extend([request] if request.subresource == "eviction" else [])
+            return len(evicted) > 1 and request.subresource != "eviction" and request.verb == "list"
+
+        place.server.faults.add(Fault(action=Refuse(500), times=None, where=after_the_eviction))
+        assert place.defrag(*ROOM, "--apply") == 2
+        said = capsys.readouterr().err
+        assert "--resume carries out those that are left" in said
+        assert "500" in said
+        place.server.faults.clear()
+        assert place.defrag("--resume") == 0
+        assert place.marks()[-1] == (1, "landed")
+
+
+def test_a_pod_that_loses_its_controller_before_the_journal_begins_is_not_evicted(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with two_moves(tmp_path) as place:
+        monkeypatch.setattr(defrag_steps, "owner_of", lambda _: "")
+        assert place.defrag(*ROOM, "--apply") == 2
+        assert "pod ml/one has no controller any more; plan again" in capsys.readouterr().err
+        assert not place.journal.exists()
+
+
+def test_a_pod_that_is_being_deleted_already_is_not_evicted(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with two_moves(tmp_path) as place:
+        interrupted_at(place, monkeypatch, "after")
+        wait_for(lambda: place.pods().get("one-1n") == "b")
+        place.step = lambda: None
+        place.server.delete("pods", "two", "ml")
+        assert place.defrag("--resume") == 1
+        assert "ml/two: the pod is being deleted already; plan again" in capsys.readouterr().out
