@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -13,11 +14,14 @@ from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.volcano_objects import VolcanoObjects
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.model.cluster import ClusterSnapshot, PodGroup
+from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.units import NodeName
+from hami_plugins.preemption.preemptor import Preemptor
 from hami_plugins.preemption.search import VictimSearch
 from hami_plugins.preemption.values import EvictionPlan, NoVictims
 from hami_plugins.queueing import gangs
 from hami_plugins.queueing.gangs import Need
+from hami_plugins.queueing.queues import queue_of
 from hami_plugins.wire.gang_keys import GROUP_KEY, TASK_KEY
 
 STALE: Final = 2.0
@@ -33,6 +37,14 @@ class GangPlan(NamedTuple):
     plan: EvictionPlan
     missing: int
     whole: bool
+
+
+class _Residents(NamedTuple):
+    """What is known of the pods of a node: whether any is ending, the lowest priority, their queues."""
+
+    ending: bool
+    lowest: float
+    queues: frozenset[str]
 
 
 class VolcanoPlanner:
@@ -56,11 +68,15 @@ class VolcanoPlanner:
         self._volcano = volcano
         self._search = VictimSearch(books.product.registry, books.product.rules, devices_only=True)
         self._one_at_a_time = threading.Lock()
+        self._residents: dict[NodeName, tuple[tuple[PodRecord, ...], _Residents]] = {}
 
-    def plan(self, intake: PodInfo, job: str, *, but: Collection[NodeName] = ()) -> GangPlan | NoVictims:
+    def plan(
+        self, intake: PodInfo, job: str, *, but: Collection[NodeName] = (), thorough: bool = False
+    ) -> GangPlan | NoVictims:
         """The cheapest evictions for the pod and for those of its ``job`` without which it does not start.
 
-        ``job`` is ``namespace/name`` of its PodGroup. The places are not on the nodes ``but``.
+        ``job`` is ``namespace/name`` of its PodGroup. The places are not on the nodes ``but``. Unless it is
+        ``thorough``, no places are looked for where no pod leaves and none may have to.
         """
         if missing_objects := self._unknown():
             return NoVictims(why=f"not listed yet: {missing_objects}")
@@ -75,10 +91,27 @@ class VolcanoPlanner:
             infos, missing = _chosen(asked, group, snapshot)
         if len(infos) < missing:
             return NoVictims(why=f"{missing} pods of its gang have to start together, and {len(infos)} wait")
+        if not thorough and not self._may_help(snapshot, infos):
+            return NoVictims(why="no pod of a lower priority or of another queue holds devices, and none is ending")
         within = [entry.name for entry in snapshot.nodes if entry.name not in but] if but else None
         with self._one_at_a_time:
             found = self._search.find(snapshot, tuple(map(_without_sums, infos)), within=within)
         return GangPlan(found, missing, _takes_gangs(found, snapshot)) if isinstance(found, EvictionPlan) else found
+
+    def _may_help(self, snapshot: ClusterSnapshot, infos: Sequence[PodInfo]) -> bool:
+        """Whether any running pod may have to leave, or leaves; a search costs much more than this."""
+        before, self._residents = self._residents, {}
+        preemptor = Preemptor.of(snapshot, infos)
+        found = False
+        for entry in snapshot.nodes:
+            known = before.get(entry.name)
+            if known is None or known[0] is not entry.pods:
+                known = entry.pods, _residents(entry.pods, snapshot)
+            self._residents[entry.name] = known
+            of_node = known[1]
+            found = found or of_node.ending or of_node.lowest < preemptor.priority
+            found = found or any(queue != preemptor.queue for queue in of_node.queues)
+        return found or not preemptor.queue
 
     def _waiting(self, intake: PodInfo, job: str) -> list[PodInfo]:
         """The pods of a job that wait and have no room kept for them, the one that is asked for first."""
@@ -104,6 +137,20 @@ def _chosen(waiting: Sequence[PodInfo], group: PodGroup, snapshot: ClusterSnapsh
     count = max(whole, by_task, 1)
     tasks = [each.pod.annotations.get(TASK_KEY, "") for each in waiting]
     return [waiting[at] for at in gangs.in_turn(tasks, need, have)[:count]], count
+
+
+def _residents(pods: Sequence[PodRecord], snapshot: ClusterSnapshot) -> _Residents:
+    return _Residents(
+        ending=any(record.terminating for record in pods),
+        lowest=min((_lowest(record, snapshot) for record in pods), default=math.inf),
+        queues=frozenset(queue_of(record, snapshot.pod_groups) for record in pods),
+    )
+
+
+def _lowest(record: PodRecord, snapshot: ClusterSnapshot) -> int:
+    """The lower one of a pod's own priority and its PodGroup's, of which the rules take one."""
+    group = snapshot.pod_groups.get(record.full_group)
+    return min(record.priority, snapshot.priorities.get(group.priority_class if group else "", record.priority))
 
 
 def _takes_gangs(plan: EvictionPlan, snapshot: ClusterSnapshot) -> bool:

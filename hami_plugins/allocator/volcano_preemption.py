@@ -10,6 +10,7 @@ with all pods that have to start together.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter
@@ -78,10 +79,11 @@ class Evicting(Protocol):
 
 @dataclass(slots=True)
 class _Nobody:
-    """A job for which nobody could be evicted, and when that was found out."""
+    """A job for which nobody could be evicted, when that was found out, and whether by a ``thorough`` search."""
 
     at: float
     found: NoVictims
+    thorough: bool
 
 
 class VolcanoPreemption:
@@ -105,6 +107,7 @@ class VolcanoPreemption:
         self._sessions = VolcanoSessions()
         self._nobody: dict[str, _Nobody] = {}
         self._waiting: dict[PodUid, Pod] = {}
+        self._rests_until = -math.inf
         self._in_vain: dict[str, Counter[NodeName]] = {}
         self._answered: dict[str, set[NodeName]] = {}
 
@@ -176,7 +179,7 @@ class VolcanoPreemption:
             return kept
         if kept is not None or not intake.pod.preempts:
             return None
-        begun = self._begun(intake, job)
+        begun = self._begun(intake, job, thorough=True)
         if begun is None:
             why = f"node {node}: no room is kept for a pod that cannot start: {self._why_nobody(job)}"
             return Declined(uid=uid, node=node, code=DeclineCode.CARDS, text=why)
@@ -246,8 +249,11 @@ class VolcanoPreemption:
 
     # How
 
-    def _begun(self, intake: PodInfo, job: str) -> JobTry | None:
-        """What is planned for the pod's job; ``None`` where nobody can be evicted for it."""
+    def _begun(self, intake: PodInfo, job: str, *, thorough: bool = False) -> JobTry | None:
+        """What is planned for the pod's job; ``None`` where nobody can be evicted for it.
+
+        Searches take at most half of the time: the first pods of a session are those that matter most.
+        """
         now = self._clock()
         with self._lock:
             begun = self._sessions.begun(job)
@@ -255,11 +261,13 @@ class VolcanoPreemption:
             but = tuple(node for node, tries in self._in_vain.get(job, {}).items() if tries >= TRIES)
         if begun is not None and (begun.accepted or begun.made + LONGEST_SESSION > now):
             return begun
-        if nobody is not None and nobody.at + AGAIN > now:
+        known = nobody is not None and nobody.at + AGAIN > now and (nobody.thorough or not thorough)
+        if known or now < self._rests_until:
             return None
         if runs_a_loop():
             raise TakesLongError("victims are searched for")
-        found = self._planner.plan(intake, job, but=but)
+        found = self._planner.plan(intake, job, but=but, thorough=thorough)
+        self._rests_until = 2 * self._clock() - now
         if isinstance(found, GangPlan) and found.whole and not self._evicts(intake.pod):
             found = NoVictims(why="a gang would have to leave as a whole, which Volcano does not evict")
         with self._lock:
@@ -269,7 +277,7 @@ class VolcanoPreemption:
             self._in_vain.pop(job, None)
             if len(self._nobody) >= MOST_JOBS:
                 self._nobody.clear()
-            self._nobody[job] = _Nobody(self._clock(), found)
+            self._nobody[job] = _Nobody(self._clock(), found, thorough=thorough)
         return None
 
     def _why_nobody(self, job: str) -> str:
@@ -312,7 +320,7 @@ class VolcanoPreemption:
             return f"more evictions at a time or an hour than preemption.atOnce and perHour allow ({len(own)} more)"
         if why := self._evictor.refusal(own):
             with self._lock:
-                self._nobody[job] = _Nobody(self._clock() + REFUSED - AGAIN, NoVictims(why=why))
+                self._nobody[job] = _Nobody(self._clock() + REFUSED - AGAIN, NoVictims(why=why), thorough=True)
                 self._sessions.drop(job)
             _log.warning("eviction_refused", pod=intake.pod.full_name, node=node, reason=why)
             return why

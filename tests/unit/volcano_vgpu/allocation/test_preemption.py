@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from hami_plugins.allocations.mode import PreemptionMode
+from hami_plugins.allocator.volcano_planner import VolcanoPlanner
 from hami_plugins.kube.reflector import ObjectChange
+from hami_plugins.preemption.search import VictimSearch
 from hami_plugins.wire.fields import Json
 from tests.unit.volcano_vgpu.allocation.cluster import a_node
 from tests.unit.volcano_vgpu.allocation.sessions import Sessions, high, low, member
@@ -555,3 +557,40 @@ def test_a_task_minimum_is_planned_for() -> None:
     )
     shown(cluster, worker, server, low("a", "n1-0"), low("b", "n2-0"))
     assert cluster.asks(worker, "n1", "n2") == {"n1": MAY_BE_MADE_TO, "n2": MAY_BE_MADE_TO}
+
+
+def test_searches_take_at_most_half_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Sessions(a_node("n1"), a_node("n2"))
+    first, second, *_ = shown(cluster, high(), high("second"), low("a", "n1-0"), low("b", "n2-0"))
+    plan = VolcanoPlanner.plan
+
+    def slow(self: VolcanoPlanner, *arguments: Any, **options: Any) -> Any:
+        cluster.time += 0.4
+        return plan(self, *arguments, **options)
+
+    monkeypatch.setattr(VolcanoPlanner, "plan", slow)
+    assert len(places(cluster, first, "n1", "n2")) == 1
+    assert places(cluster, second, "n1", "n2") == []
+    cluster.time += 0.39
+    assert places(cluster, second, "n1", "n2") == []
+    cluster.time += 0.01
+    assert len(places(cluster, second, "n1", "n2")) == 1
+
+
+def test_no_search_is_made_where_no_pod_may_have_to_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Sessions(a_node("n1"))
+    equal, running = shown(cluster, high(priority=100), low())
+    monkeypatch.setattr(VictimSearch, "find", lambda *_, **__: pytest.fail("searched"))
+    assert cluster.asks(equal, "n1") == {"n1": NEVER}
+    monkeypatch.undo()
+    cluster.deletes(running)
+    cluster.time += 1.0
+    assert cluster.asks(equal, "n1") == {"n1": MAY_BE_MADE_TO}
+
+
+def test_a_pod_that_fits_may_be_put_beside_others_that_leave_for_reasons_of_volcanos() -> None:
+    """CPU of another pod, say: its devices are kept all the same."""
+    cluster = Sessions(a_node("n1"))
+    (waiting,) = shown(cluster, high())
+    assert cluster.pipelines(waiting, "n1") == ""
+    assert cluster.asks(high("other", 30_000), "n1") != {"n1": FITS}
