@@ -93,3 +93,21 @@ def test_a_queue_within_its_share_gives_nothing(volcano: Volcano, namespace: str
         site.submit("back", gpu(memory=15_000), priorityClassName="cards-low", **of("qb"))
         site.wait_refused("back")
         assert site.kubelet.victims == []
+
+
+@pytest.mark.parametrize(("deserved", "leave"), [(40_000, 1), (60_000, 0)], ids=["above", "within"])
+def test_r2_where_no_card_has_room_a_queue_gives_what_it_holds_beyond_its_share(
+    volcano: Volcano, namespace: str, deserved: int, leave: int
+) -> None:
+    """The sums of the node suffice, so that Volcano itself sees no need to evict more than one pod."""
+    with reclaiming(volcano, "capacity", namespace, deserved) as site:
+        (node,) = site.pool.add(1, cards=2)
+        for at, card in enumerate(site.pool.cards[node]):
+            notes = {QUEUE: "qa", "volcano.sh/vgpu-use-gpuuuid": card.uuid}
+            site.low(f"own-{at}", 30_000, annotations=notes)
+        site.submit("back", gpu(memory=20_000), priorityClassName="cards-low", **of("qb"))
+        if leave:
+            site.wait_bound("back")
+        else:
+            site.wait_refused("back")
+        assert len(site.kubelet.victims) == leave
