@@ -30,7 +30,7 @@ from hami_plugins.model.pods import Pod
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.preemption.values import EvictedPod, NoVictims
 from hami_plugins.preemption.volcano_sessions import Candidate, ClosedTry, JobTry, VolcanoSessions
-from hami_plugins.web.documents import TakesLongError, runs_a_loop
+from hami_plugins.web.documents import WouldWaitError, runs_a_loop
 from hami_plugins.wire.gang_keys import GROUP_KEY
 from hami_plugins.wire.volcano_extender import UNRESOLVABLE, UNSCHEDULABLE, EvictionCall, Task
 
@@ -104,6 +104,7 @@ class VolcanoPreemption:
         self._evictor = evictor
         self._clock = clock
         self._lock = threading.Lock()
+        self._planning = threading.Lock()
         self._sessions = VolcanoSessions()
         self._nobody: dict[str, _Nobody] = {}
         self._waiting: dict[PodUid, Pod] = {}
@@ -254,18 +255,29 @@ class VolcanoPreemption:
 
         Searches take at most half of the time: the first pods of a session are those that matter most.
         """
+        known, begun = self._recalled(job, thorough=thorough)
+        if not known and runs_a_loop():
+            raise WouldWaitError("victims are searched for")
+        if not known:
+            with self._planning:  # many ask about the same pod at a time, one for each node
+                known, begun = self._recalled(job, thorough=thorough)
+                begun = begun if known else self._planned(intake, job, thorough=thorough)
+        return begun
+
+    def _recalled(self, job: str, *, thorough: bool) -> tuple[bool, JobTry | None]:
+        """Whether it is known what is planned for a job, and the plan."""
         now = self._clock()
         with self._lock:
-            begun = self._sessions.begun(job)
-            nobody = self._nobody.get(job)
-            but = tuple(node for node, tries in self._in_vain.get(job, {}).items() if tries >= TRIES)
+            begun, nobody = self._sessions.begun(job), self._nobody.get(job)
         if begun is not None and (begun.accepted or begun.made + LONGEST_SESSION > now):
-            return begun
+            return True, begun
         known = nobody is not None and nobody.at + AGAIN > now and (nobody.thorough or not thorough)
-        if known or now < self._rests_until:
-            return None
-        if runs_a_loop():
-            raise TakesLongError("victims are searched for")
+        return known or now < self._rests_until, None
+
+    def _planned(self, intake: PodInfo, job: str, *, thorough: bool) -> JobTry | None:
+        now = self._clock()
+        with self._lock:
+            but = tuple(node for node, tries in self._in_vain.get(job, {}).items() if tries >= TRIES)
         found = self._planner.plan(intake, job, but=but, thorough=thorough)
         self._rests_until = 2 * self._clock() - now
         if isinstance(found, GangPlan) and found.whole and not self._evicts(intake.pod):
@@ -315,7 +327,7 @@ class VolcanoPreemption:
         if not own or self._evictor is None:
             return ""
         if runs_a_loop():
-            raise TakesLongError("the API server is asked about evictions")
+            raise WouldWaitError("the API server is asked about evictions")
         if not self._evictor.allows(len(begun.plan.victims)):
             return f"more evictions at a time or an hour than preemption.atOnce and perHour allow ({len(own)} more)"
         if why := self._evictor.refusal(own):
