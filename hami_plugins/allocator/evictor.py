@@ -48,6 +48,9 @@ CHANGED: Final = 0.1
 UNSEEN: Final = 50
 """Turns that a pod has of which its scheduler knew earlier than the watch."""
 
+RETRIED: Final = 50
+"""Pods that a new leader has tried again; the others are when their scheduler does so."""
+
 REFUSED: Final = 30.0
 """Seconds for which nobody is evicted for a pod after the API server has refused an eviction for it."""
 
@@ -71,7 +74,7 @@ _log = structlog.get_logger(__name__)
 
 
 class _Waiting(NamedTuple):
-    """A pod whose turn comes at ``due``. With ``left`` an earlier leader has made room for it, maybe not all of it.
+    """A pod whose turn comes at ``due``. With ``left`` it waited already, and maybe had room made, for another leader.
 
     ``unseen`` counts the turns at which the watch had not shown it yet.
     """
@@ -81,6 +84,13 @@ class _Waiting(NamedTuple):
     due: float = 0.0
     left: bool = False
     unseen: int = 0
+
+
+class _Eviction(NamedTuple):
+    """A pod to be evicted, and what it is told."""
+
+    victim: EvictedPod
+    why: str
 
 
 class Evictor:
@@ -107,7 +117,8 @@ class Evictor:
         self._metrics = metrics
         self._clock = clock
         self._queue: OrderedDict[PodUid, _Waiting] = OrderedDict()
-        self._begun: dict[frozenset[PodUid], tuple[EvictedPod, ...]] = {}
+        self._begun: dict[frozenset[PodUid], tuple[_Eviction, ...]] = {}
+        self._retry: Callable[[PodInfo], object] = lambda _intake: None
         self._handed_over: deque[tuple[Places, Victims]] = deque()
         self._told = ToldPods()
         self._evicted: deque[tuple[float, PodUid]] = deque()
@@ -116,11 +127,24 @@ class Evictor:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="allocator-evictions", daemon=True)
 
-    def start(self) -> None:
-        """Begins; what an earlier leader has begun is carried on, but for Volcano's pods, whose sessions do that."""
-        for intake in self._books.unplaced():
-            if intake.pod.nominated is not None and intake.pod.scheduler not in self._books.product.schedulers:
-                self._put(_Waiting(intake, (intake.pod.nominated,), left=True))
+    def start(self, retry: Callable[[PodInfo], object] = lambda _intake: None) -> None:
+        """Begins; what an earlier leader has begun is carried on, but for Volcano's pods, whose sessions do that.
+
+        ``retry`` has a scheduler try a pod again, as those whose turn had not come when that leader ended.
+        """
+        self._retry = retry
+        volcano = self._books.product.schedulers
+        mine = [
+            each
+            for each in self._books.unplaced()
+            if each.pod.scheduler not in volcano and each.pod.uid not in self._queue
+        ]
+        begun = [each for each in mine if each.pod.nominated is not None]
+        others = [each for each in mine if each.pod.nominated is None and self._settings.covers(each.pod)]
+        others.sort(key=lambda each: -each.pod.priority)
+        for intake in (*begun, *others[:RETRIED]):
+            node = intake.pod.nominated
+            self._put(_Waiting(intake, () if node is None else (node,), left=True))
         self._thread.start()
 
     def stop(self, timeout: float = 5.0) -> None:
@@ -212,10 +236,16 @@ class Evictor:
         pod = intake.pod
         found = self._planner.plan([intake], waiting.nodes)
         if isinstance(found, NoVictims):
-            self._give_up([pod], eviction_notes.without_victims(found), "impossible")
+            if waiting.left:
+                self._retry(intake)
+            else:
+                self._give_up([pod], eviction_notes.without_victims(found), "impossible")
             return
         victims, ending, node = found.plan.victims, found.plan.ending, found.plan.places[0][1].node
-        if not (ending if waiting.left else victims or ending) or (victims and not self._settings.covers(pod)):
+        if waiting.left and not ending:
+            self._retry(intake)  # which nodes it may go to is only known when its scheduler asks
+            return
+        if not (victims or ending) or (victims and not self._settings.covers(pod)):
             return  # it has room now, or nobody may be evicted for it
         pause: float | None = CHANGED
         if self._planner.nominate(found, lasting=self._lasting((*victims, *ending))):
@@ -242,22 +272,24 @@ class Evictor:
             self._nominate(pod, node)
         if victims:
             self._metrics.preempted("begun")
-            self._announce(waiting, victims)
+            evictions = self._announced(waiting, victims)
             with self._lock:
-                self._begun[frozenset(pod.uid for pod in pods)] = victims
+                self._begun[frozenset(pod.uid for pod in pods)] = evictions
         return None
 
-    def _announce(self, waiting: Places, victims: Victims) -> None:
-        """Tells both sides."""
+    def _announced(self, waiting: Places, victims: Victims) -> tuple[_Eviction, ...]:
+        """Tells the waiting pods who leaves for them; the victims, with what each of them is told then."""
         kept = {pod.uid: found for pod, _ in waiting if (found := self._books.nomination(pod.uid)) is not None}
         places = {node: pod for pod, node in reversed(waiting) if pod.uid in kept}
         for pod, node in waiting:
             of_node = [victim for victim in victims if victim.node == node] or victims
             if pod.uid in kept:
                 self._tell(pod, "Preempting", eviction_notes.for_preemptor(of_node, kept[pod.uid]), "Normal")
+        evictions: list[_Eviction] = []
         for victim in victims if places else ():
             pod = places.get(victim.node) or next(iter(places.values()))
-            self._tell(victim.pod, "Preempted", eviction_notes.for_victim(victim.pod, pod, kept[pod.uid]), "Normal")
+            evictions.append(_Eviction(victim, eviction_notes.for_victim(victim.pod, pod, kept[pod.uid])))
+        return tuple(evictions)
 
     def _give_up(self, pods: Iterable[Pod], why: str, outcome: str) -> None:
         """Nobody is evicted for these now, and no room is kept."""
@@ -270,16 +302,17 @@ class Evictor:
 
     def _carry_on(self) -> None:
         """Evicts what is not evicted yet, for pods that still have their room."""
-        for uids, victims in tuple(self._begun.items()):
+        for uids, evictions in tuple(self._begun.items()):
             kept = any(self._books.nomination(uid) is not None for uid in uids)
-            left = tuple(victim for victim in victims if kept and not self._is_evicted(victim))
+            left = tuple(each for each in evictions if kept and not self._is_evicted(each))
             with self._lock:
                 self._begun.pop(uids)
                 if left:
                     self._begun[uids] = left
 
-    def _is_evicted(self, victim: EvictedPod) -> bool:
+    def _is_evicted(self, eviction: _Eviction) -> bool:
         """Evicts the pod; whether it is on its way, or has ended by itself."""
+        victim, why = eviction
         if not self._books.leaving([victim.pod.uid]):
             return True
         if error := evict(self._api, victim.pod):
@@ -291,7 +324,7 @@ class Evictor:
             self._evicted.popleft()
         self._evicted.append((now, victim.pod.uid))
         self._metrics.evicted("evicted")
-        _log.info("evicted", pod=victim.pod.full_name, node=victim.node)
+        self._tell(victim.pod, "Preempted", why, "Normal")
         return True
 
     def _lasting(self, victims: Sequence[EvictedPod]) -> float:

@@ -311,11 +311,11 @@ class LockedAllocationCache(NominatingCache):
         )
 
     def fitting(self, intake: PodInfo, nodes: Sequence[NodeName] | None) -> list[NodeEntry]:
-        """Those of these nodes (``None``: of all) that can hold the pod, the best first."""
+        """Those of these nodes (``None``: of all) that can hold the pod, the best first, without what it has there."""
         scores = self.scores(tuple(self._nodes.values()) if nodes is None else nodes, intake)
         best = sorted(scores, key=lambda name: (-scores[name], name))
         with self._lock:
-            return [entry for name in best if (entry := self._cache.entry(name)) is not None]
+            return [entry for name in best if (entry := self._cache.entry_without(name, intake.pod.uid)) is not None]
 
     def allows(self, node: NodeName, intake: PodInfo) -> bool:
         """Whether nothing but devices is in the pod's way on a node."""

@@ -122,10 +122,11 @@ class Requeuer:
         for intake in chosen.pods:
             if self._stop.is_set():
                 return None
-            self._write(intake)
+            self.retry(intake)
         return chosen.again
 
-    def _write(self, intake: PodInfo) -> None:
+    def retry(self, intake: PodInfo) -> None:
+        """Writes a pod so that its scheduler tries it again. Waits for the API server."""
         pod = intake.pod
         changes = {allocator_mark.REQUEUED_KEY: self._now().isoformat(timespec="milliseconds")}
         body = {"metadata": {"uid": pod.uid, "annotations": changes}}  # another pod of that name keeps its own

@@ -26,7 +26,7 @@ class WaitingPods:
         self.events.start()
         self.requeuer.start()
         if self.evictor is not None:
-            self.evictor.start()
+            self.evictor.start(self.requeuer.retry)
 
     def stop(self, timeout: float = 5.0) -> None:
         """Ends. May be called twice, and before ``start``."""

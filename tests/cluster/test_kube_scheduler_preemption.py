@@ -6,9 +6,13 @@ the cards.
 
 from __future__ import annotations
 
+import os
+import random
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from signal import SIGKILL
 from typing import Any, Final
 
@@ -16,7 +20,8 @@ import pytest
 
 from hami_plugins.kube.reflector import ObjectChange
 from tests.cluster.agents import Numbers
-from tests.cluster.api import Object
+from tests.cluster.api import ApiError, Object
+from tests.cluster.card_nodes import WHOLE, devices
 from tests.cluster.hami import HamiAllocator
 from tests.cluster.hami_nodes import PHASE, HamiNodes, HamiPods
 from tests.cluster.kubernetes import ControlPlane
@@ -30,6 +35,9 @@ VALUES: Final = {LOW: 100, MID: 500, HIGH: 1_000_000}
 ROUNDS: Final = 20
 """Pods of which the slowest counts."""
 
+EPISODES: Final = int(os.environ.get("PREEMPTION_EPISODES", "12"))
+"""Random clusters; a long run sets 300."""
+
 
 class ServingKubelet(PretendedKubelet):
     """It also does for each pod what HAMi's device plugin does."""
@@ -39,15 +47,24 @@ class ServingKubelet(PretendedKubelet):
         found: Object = dict(change.object or {})
         if change.kind != "deleted" and found and found["metadata"]["annotations"].get(PHASE) == "allocating":
             assert isinstance(self._pool, HamiNodes)
-            self._pool.served(found)
+            with suppress(ApiError):  # it may have been deleted meanwhile
+                self._pool.served(found)
 
 
 class Site(HamiPods):
     """One test's pods and nodes."""
 
-    def __init__(self, plane: ControlPlane, nodes: HamiNodes, namespace: str, kubelet: PretendedKubelet) -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        nodes: HamiNodes,
+        namespace: str,
+        kubelet: PretendedKubelet,
+        log: Callable[[], str],
+    ) -> None:
         super().__init__(plane, nodes, namespace)
         self.kubelet = kubelet
+        self.log = log
 
     def run(self, name: str, memory: int, priority: str = LOW, **spec: Any) -> None:
         """A pod that runs."""
@@ -57,6 +74,29 @@ class Site(HamiPods):
     def is_running(self, name: str) -> bool:
         return bool(self.see(name)["status"].get("phase") == "Running")
 
+    def story(self) -> str:
+        """Where each pod is, and what it is told."""
+        every = self.plane.api.items(pods(self.namespace))
+        names = [each["metadata"]["name"] for each in every]
+        told = (f"{name}: {self.see(name)['spec'].get('nodeName')} {self.told(name)}" for name in names)
+        return "\n".join([*told, self.log()[-6000:]])
+
+    def have_been_tried(self, names: Iterable[str]) -> bool:
+        """Whether pods run, or have been refused by their scheduler."""
+        found = (self.see(name)["status"] for name in names)
+        return all(
+            each["phase"] == "Running" or "Unschedulable" in (of.get("reason") for of in each.get("conditions", ()))
+            for each in found
+        )
+
+    def least_victims(self, asked: int) -> int:
+        """How many pods of one card have to leave at least, counted on the API server's objects alone."""
+        held: dict[str, list[int]] = {card.uuid: [] for cards in self.nodes.cards.values() for card in cards}
+        for each in self.nodes.bound():
+            for card, memory, _ in devices(each["metadata"]["annotations"][self.nodes.ids]):
+                held[card].append(memory)
+        return min(_least(sizes, asked - (WHOLE - sum(sizes))) for sizes in held.values())
+
     def wait_node(self, name: str, timeout: float = 60.0) -> str:
         """The node of a pod that waits for one."""
         return str(
@@ -65,7 +105,7 @@ class Site(HamiPods):
                 f"{name} is bound",
                 timeout,
                 interval=0.02,
-                show=lambda: self.told(name),
+                show=self.story,
             )
         )
 
@@ -80,6 +120,15 @@ class Site(HamiPods):
 
     def label(self, name: str, app: str) -> None:
         self.plane.api.merge_patch(f"{pods(self.namespace)}/{name}", {"metadata": {"labels": {"app": app}}})
+
+
+def _least(sizes: Sequence[int], missing: int) -> int:
+    count = 0
+    for size in sorted(sizes, reverse=True):
+        if missing <= 0:
+            break
+        missing, count = missing - size, count + 1
+    return count
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +147,7 @@ def site(allocator: HamiAllocator, control_plane: ControlPlane, namespace: str) 
     assert allocator.replica.ready
     nodes = HamiNodes(control_plane)
     with nodes, ServingKubelet(control_plane, nodes, namespace) as kubelet:
-        yield Site(control_plane, nodes, namespace, kubelet)
+        yield Site(control_plane, nodes, namespace, kubelet, allocator.replica.component.log)
         assert not kubelet.faults
 
 
@@ -191,3 +240,38 @@ def test_pods_of_equal_priority_wait(site: Site) -> None:
     site.create("high-2", 20_000, priorityClassName=HIGH)
     assert "its priority 1000000 is not below 1000000" in site.wait_told("high-2", "no pods can be evicted")
     assert site.kubelet.victims == []
+
+
+def test_nobody_leaves_in_vain_and_no_more_than_needed_whatever_is_killed(
+    site: Site, allocator: HamiAllocator, numbers: Numbers
+) -> None:
+    """Random pods of equal priority on four cards; in every second episode the server or the scheduler is killed."""
+    site.nodes.boot(2, cards=2)
+    draw, in_vain, too_many, evicted, longest = random.Random(secrets.randbits(32)), 0, 0, 0, 0.0
+    for at in range(EPISODES):
+        running = [f"low-{at}-{each}" for each in range(draw.randrange(9, 14))]
+        for name in running:
+            site.create(name, draw.choice((8_000, 12_000, 18_000)), priorityClassName=LOW)
+        wait_until(partial(site.have_been_tried, running), "all low pods have been tried", 20, show=site.story)
+        high, asked = f"high-{at}", draw.choice((15_000, 25_000, 38_000))
+        least = site.least_victims(asked)
+        before, began = set(site.kubelet.victims), time.monotonic()
+        site.create(high, asked, priorityClassName=HIGH)
+        if at % 2:
+            time.sleep(draw.random() * 0.4)
+            draw.choice((allocator.replica.component, allocator.scheduler)).restart(SIGKILL)
+        site.wait_node(high)
+        longest = max(longest, 0.0 if at % 2 else time.monotonic() - began)
+        victims = set(site.kubelet.victims) - before
+        evicted += len(victims)
+        too_many += max(len(victims) - least, 0)
+        for name in (high, *running):
+            if name not in site.kubelet.gone:
+                site.delete(name)
+        wait_until(lambda: not site.nodes.bound(), "the cards are empty", 30)
+        in_vain += 0 if high in site.kubelet.bound else len(victims)
+    numbers.add(f"{EPISODES} random episodes, {EPISODES // 2} kills: evictions", f"{evicted}", "")
+    numbers.add(f"{EPISODES} random episodes: evictions in vain", f"{in_vain}", "0")
+    numbers.add(f"{EPISODES} random episodes: victims beyond the minimum", f"{too_many}", "0")
+    numbers.add(f"{EPISODES} random episodes: longest without a kill", f"{longest:.2f} s", "<= 2 s")
+    assert (in_vain, too_many) == (0, 0)

@@ -194,6 +194,27 @@ def test_the_next_leader_keeps_the_room_and_carries_on(tmp_path: Path) -> None:
         assert filtered(second, other) == []
 
 
+def test_the_next_leader_evicts_whom_the_last_one_had_chosen_and_has_the_pod_tried_again(tmp_path: Path) -> None:
+    """The first one died after it had kept the room; one of two victims has left."""
+    with hami(tmp_path, a_node("n1", cards=1), preemption=FULL) as (place, first):
+        place.put(low("a", "GPU-n1-0", 30_000))
+        pod = high(place, memory=40_000)
+        status = place.server.get("pods", "high", "default")
+        place.put({**status, "status": {"phase": "Pending", "nominatedNodeName": "n1"}})
+        first.server.stop()
+        second = place.start("two", vendors=["NVIDIA"], preemption=FULL)
+
+        def requeued() -> str:
+            return notes_of(place.server.get("pods", "high", "default")).get("hami-plugins.io/requeued-at", "")
+
+        before = wait_for(requeued)
+        assert filtered(second, pod) == []
+        wait_for(lambda: ending(place) == {"a"})
+        end(place, "a")
+        wait_for(lambda: requeued() != before)
+        assert filtered(second, pod) == ["n1"]
+
+
 def test_a_nomination_without_any_pod_that_ends_evicts_nobody(tmp_path: Path) -> None:
     with hami(tmp_path, a_node("n1"), preemption=FULL) as (place, first):
         place.put(*two_cards())

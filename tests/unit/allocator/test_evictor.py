@@ -279,3 +279,31 @@ def test_a_pod_that_the_watch_shows_later_than_the_scheduler_asks_is_not_forgott
             return made.kept == ["late"]
 
         wait_for(later)
+
+
+def test_a_new_leader_has_pods_tried_again_that_waited_for_the_last_one() -> None:
+    """One of them had its room kept, and nobody was evicted yet; the turn of the others had not come."""
+    made, retried = Site(ScriptedApi(), priorityClasses=["urgent"]), list[str]()
+    two_low(made)
+    for name, more in (("begun", {}), ("urgent", {"priorityClassName": "urgent"}), ("plain", {})):
+        raw = a_pod(name, 40_000, 100)
+        raw["spec"] |= more
+        made.see(raw | {"status": {"phase": "Pending", **({"nominatedNodeName": "n1"} if name == "begun" else {})}})
+    made.evictor.start(lambda intake: retried.append(intake.pod.name))
+    wait_for(lambda: len(retried) == 2)
+    settled()
+    made.evictor.stop()
+    assert sorted(retried) == ["begun", "urgent"]
+    assert (made.api.evictions, made.kept) == ([], [])
+
+
+def test_a_victim_is_told_when_it_is_evicted_and_not_before() -> None:
+    api = ScriptedApi(refuse=lambda name, dry: None if dry else too_many(name, dry))
+    with site(api) as made:
+        two_low(made)
+        made.refused()
+        wait_for(lambda: api.reasons("high") == ["Preempting"])
+        settled()
+        assert api.reasons("a") == []
+        api.refuse = lambda _name, _dry: None
+        wait_for(lambda: api.reasons("a") == ["Preempted"])
