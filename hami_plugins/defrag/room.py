@@ -6,8 +6,9 @@ leave are still there. So a moved pod only goes where there is room when its tur
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
 from hami_plugins.defrag.candidates import Leaver, LeavingSet, LeavingSets, leavers_of
@@ -32,6 +33,12 @@ MOST_TRIES: Final = 2_000
 
 MOST_CHAINED: Final = 30
 """Sets that are tried with other pods moving first, and sets of such others that are tried for each moved pod."""
+
+MOST_CHOICES: Final = 100
+"""Choices of places for several pods that are tried."""
+
+MOST_TOGETHER: Final = 100
+"""Pods whose places are chosen together."""
 
 MORE_TRIES: Final = 40
 """Sets of equally many pods that are tried for one whose moves are all sure."""
@@ -135,34 +142,55 @@ class RoomSearch:
     def find_all(self, state: MoveState, infos: Sequence[PodInfo], most: int) -> FreedPlaces | None:
         """Room for several pods: all their places are chosen before any pod is placed again.
 
-        So no pod moves to where a later one needs room. ``None`` where the first choice of places does not work; one
+        So no pod moves to where a later one needs room. ``None`` where no choice of places that is tried works; one
         pod after another may.
         """
-        free, waiting, rooms = state, list[_Leaving](), list[FreedPlace]()
-        for info in infos:
-            demand = self.demand_after(free.held, info)
-            decision = self._decider.decide(free.held, demand, info.policy)
-            if not isinstance(decision, Placed):
-                sets = self._sets(free, demand, info, most - len(waiting))
-                chosen = next(((each, found) for each in sets if (found := self._place(info, demand, each))), None)
-                if chosen is None:
-                    return None
-                leaving, decision = chosen
-                waiting += [_Leaving(record, leaving.entry.name) for record in leaving.records]
-                for record in leaving.records:
-                    free = free._replace(held=_without(free.held, leaving.entry.name, record))
-            room = _room((), info, decision, free)
-            rooms.append(room)
-            free = room.state
-        held = state.held
-        for room in rooms:
-            held = _with(held, room.placed, room.holder)
-        again = self._placed_again(state._replace(held=held), waiting, most - len(waiting))
-        if again is None:
+        if len(infos) > MOST_TOGETHER:
             return None
-        moves, after = again
-        rooms[0] = rooms[0]._replace(moves=moves)
-        return rooms, after
+        for choice in islice(self._choices(state, infos, most), MOST_CHOICES):
+            if choice is None:
+                continue
+            rooms, leaving = choice
+            held = state.held
+            for room in rooms:
+                held = _with(held, room.placed, room.holder)
+            found = self._placed_again(state._replace(held=held), leaving, most - len(leaving))
+            if found is not None:
+                first, *others = rooms
+                return [first._replace(moves=found[0]), *others], found[1]
+        return None
+
+    def _choices(
+        self, free: MoveState, infos: Sequence[PodInfo], most: int
+    ) -> Iterator[tuple[tuple[FreedPlace, ...], tuple[_Leaving, ...]] | None]:
+        """Places for all pods, and the pods that leave for them; ``None`` where those for the first leave none.
+
+        ``free`` is the cluster without the pods that leave.
+        """
+        if not infos:
+            yield (), ()
+            return
+        info, *others = infos
+        demand = self.demand_after(free.held, info)
+        decision = self._decider.decide(free.held, demand, info.policy)
+        options: Iterable[tuple[tuple[_Leaving, ...], Placed | None]]
+        if isinstance(decision, Placed):
+            options = [((), decision)]
+        else:
+            sets = self._sets(free, demand, info, most)
+            options = ((_leaving(each), self._place(info, demand, each)) for each in sets)
+        ends = True
+        for leaving, placed in options:
+            if placed is None:
+                continue
+            ends, state = False, free
+            for each in leaving:
+                state = state._replace(held=_without(state.held, each.node, each.record))
+            room = _room((), info, placed, state)
+            for choice in self._choices(room.state, others, most - len(leaving)):
+                yield None if choice is None else ((room, *choice[0]), (*leaving, *choice[1]))
+        if ends:
+            yield None
 
     def moved(
         self, state: MoveState, record: PodRecord, source: NodeName, onto: DevicePlace | None = None
@@ -277,8 +305,7 @@ class RoomSearch:
         if placed is None:
             return None
         room = _room((), info, placed, state)
-        waiting = [_Leaving(record, chosen.entry.name) for record in chosen.records]
-        found = self._placed_again(room.state, waiting, more)
+        found = self._placed_again(room.state, _leaving(chosen), more)
         return None if found is None else room._replace(moves=found[0], state=found[1])
 
     def _place(self, info: PodInfo, demand: PodDemand, chosen: LeavingSet) -> Placed | None:
@@ -346,6 +373,10 @@ def blocker(entry: NodeEntry, cards: Collection[int]) -> PodRecord:
         )
         allocations += [ContainerAllocation(ContainerKind.APP, (share,))] * max(device.slots, 1)
     return PodRecord(namespace="", name="", uid=PodUid(""), allocations=tuple(allocations))
+
+
+def _leaving(chosen: LeavingSet) -> tuple[_Leaving, ...]:
+    return tuple(_Leaving(record, chosen.entry.name) for record in chosen.records)
 
 
 def _is_equal(one: Placed, other: Placed) -> bool:

@@ -89,7 +89,7 @@ ROOMS: Final[Mapping[str, Room]] = {
         ),
     ),
     "defrag": Room(
-        ("hami_plugins/defrag",),
+        ("hami_plugins/defrag/movable.py", "hami_plugins/defrag/goals.py", "hami_plugins/defrag/running.py"),
         (*_files("tests/unit/defrag"), "tests/unit/output/test_defrag.py"),
     ),
     "queues": Room(

@@ -325,3 +325,33 @@ def test_pods_that_have_moved_are_remembered() -> None:
     found = a_search(cluster).find(state, waiting(12_000), 1)
     assert found is not None
     assert found.state.pinned == {"default/before", "default/other"}
+
+
+def test_where_the_cheapest_places_of_several_pods_do_not_work_others_are_tried() -> None:
+    cluster = a_cluster(
+        a=[{"p0": 5426, "p1": 5257}, {"p2": 5667, "p3": 2489}], b=[{"p4": 2304, "p5": 9692}, {"p6": 2095, "p7": 4918}]
+    )
+    found = planned(cluster, waiting(12_588, name="w0"), waiting(9_423, name="w1"), most=2)
+    assert len(found.moves) == 2
+
+
+def test_only_some_choices_of_places_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "MOST_CHOICES", 1)
+    cluster = a_cluster(
+        a=[{"p0": 5426, "p1": 5257}, {"p2": 5667, "p3": 2489}], b=[{"p4": 2304, "p5": 9692}, {"p6": 2095, "p7": 4918}]
+    )
+    assert refused(cluster, waiting(12_588, name="w0"), waiting(9_423, name="w1"), most=2).placed == 1
+
+
+def test_very_many_pods_get_their_places_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = a_cluster(a=[{"a1": 6000}], b=[{"b1": 6000}], c=[{"fixed": 4000}])
+    gang = waiting(14_000, name="w1"), waiting(14_000, name="w2")
+    monkeypatch.setattr(room, "MOST_TOGETHER", 2)
+    assert len(planned(cluster, *gang).moves) == 2
+    monkeypatch.setattr(room, "MOST_TOGETHER", 1)
+    assert refused(cluster, *gang).placed == 1
+
+
+def test_a_gang_for_which_there_is_no_room_ends_the_search() -> None:
+    cluster = a_cluster(a=[{f"a{at}": 1000 for at in range(8)}], b=[{f"b{at}": 1000 for at in range(8)}])
+    assert refused(cluster, *(waiting(9_000, name=f"w{at}") for at in range(12))).placed == 1
