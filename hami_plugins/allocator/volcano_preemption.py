@@ -13,10 +13,10 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import structlog
 
@@ -46,6 +46,9 @@ AGAIN: Final = 1.0
 LONGEST_SESSION: Final = 5.0
 """Seconds after which a plan that came to nothing is not believed any more, where no session says that it ends."""
 
+OVERDUE: Final = 3.0
+"""Seconds in which Volcano has told the API server of its evictions, unless it has died."""
+
 PLANNED: Final = 1e6
 """What a planned node's score has more than any other's."""
 
@@ -57,6 +60,9 @@ REFUSED: Final = 30.0
 
 MOST_JOBS: Final = 10_000
 """Jobs of which it is remembered that nobody can be evicted for them."""
+
+Places: TypeAlias = list[tuple[Pod, NodeName]]
+Victims: TypeAlias = list[EvictedPod]
 
 _log = structlog.get_logger(__name__)
 
@@ -108,6 +114,7 @@ class VolcanoPreemption:
         self._sessions = VolcanoSessions()
         self._nobody: dict[str, _Nobody] = {}
         self._waiting: dict[PodUid, Pod] = {}
+        self._begun_by_volcano: deque[tuple[float, Places, Victims]] = deque(maxlen=MOST_JOBS)
         self._rests_until = -math.inf
         self._in_vain: dict[str, Counter[NodeName]] = {}
         self._answered: dict[str, set[NodeName]] = {}
@@ -219,8 +226,11 @@ class VolcanoPreemption:
             closed = self._sessions.close()
             self._count_tries(closed)
             waiting, self._waiting = self._waiting, {}
+            overdue = self._overdue()
         for each in closed:
             self._end(each, waiting)
+        for places, victims in overdue:
+            self._evict_instead(places, victims)
 
     def recover(self) -> None:
         """Keeps the room that an earlier leader kept: waiting pods name their nodes.
@@ -357,5 +367,24 @@ class VolcanoPreemption:
             evicted_by_volcano=len(closed.evicted),
             evicted=len(victims),
         )
+        places = [(waiting[uid], node) for uid, node in closed.accepted.items()]
+        left = [each for each in closed.leaving if each.pod.uid in closed.evicted]
         if self._evictor is not None:
-            self._evictor.evict([(waiting[uid], node) for uid, node in closed.accepted.items()], victims)
+            self._evictor.evict(places, victims)
+        with self._lock:
+            self._begun_by_volcano.append((self._clock(), places, left))
+
+    def _overdue(self) -> list[tuple[Places, Victims]]:
+        """Evictions that Volcano began some sessions ago, for whom: it may have died before it made them."""
+        found: list[tuple[Places, Victims]] = []
+        while self._begun_by_volcano and self._begun_by_volcano[0][0] + OVERDUE <= self._clock():
+            found.append(self._begun_by_volcano.popleft()[1:])
+        return found
+
+    def _evict_instead(self, places: Places, victims: Victims) -> None:
+        """Evicts those whom Volcano was to evict and has not, for pods that still have their room."""
+        kept = [(pod, node) for pod, node in places if self._books.nomination(pod.uid) is not None]
+        departing = self._books.departing(each.pod.uid for each in victims)
+        left = [each for each in victims if each.pod.uid not in departing]
+        if kept and left and self._evictor is not None and self._evicts(kept[0][0]):
+            self._evictor.evict(kept, left)

@@ -594,3 +594,33 @@ def test_a_pod_that_fits_may_be_put_beside_others_that_leave_for_reasons_of_volc
     (waiting,) = shown(cluster, high())
     assert cluster.pipelines(waiting, "n1") == ""
     assert cluster.asks(high("other", 30_000), "n1") != {"n1": FITS}
+
+
+@pytest.mark.parametrize("mode", [PreemptionMode.FULL, PreemptionMode.SCHEDULER])
+def test_evictions_that_volcano_died_before_are_made_by_the_server(mode: PreemptionMode) -> None:
+    cluster = Sessions(a_node("n1"), mode=mode)
+    waiting, running = shown(cluster, high(), low())
+    assert tried(cluster, waiting, running) == ""
+    cluster.closes()
+    cluster.time += 2.9
+    cluster.closes()
+    assert cluster.evictor.asked == []
+    cluster.time += 0.1
+    cluster.closes()
+    cluster.closes()
+    assert cluster.evictor.asked == ([(["high"], ["low"])] if mode is PreemptionMode.FULL else [])
+
+
+@pytest.mark.parametrize("what", ["evicted", "withdrawn"])
+def test_evictions_that_were_made_or_are_not_needed_any_more_are_not_made_again(what: str) -> None:
+    cluster = Sessions(a_node("n1"))
+    waiting, running = shown(cluster, high(), low())
+    assert tried(cluster, waiting, running) == ""
+    cluster.closes()
+    if what == "evicted":
+        cluster.deletes(running)
+    else:
+        cluster.shows(waiting, "deleted")
+    cluster.time += 3.0
+    cluster.closes()
+    assert cluster.evictor.asked == []
