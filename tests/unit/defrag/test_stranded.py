@@ -144,3 +144,19 @@ def test_cheap_pods_move_where_they_gain_as_much() -> None:
 
     cluster = a_cluster(ranked, a=[{"one": 1000, "two": 1000}], b=[{"fixed": 9000}], slots=2)
     assert [move.pod.name for move in planned(cluster).moves] == ["two"]
+
+
+def test_pods_that_have_to_leave_together_stay_where_not_all_of_them_may_move() -> None:
+    cluster = a_cluster(
+        a=[{"fixed-a": 2_000, "one": 4_000, "two": 4_000}],
+        b=[{"fixed-b": 4_000}],
+        c=[{"fixed-c": 8_000}],
+        d=[{"fixed-d": 2_000, "x": 9_000}],
+    )
+    found = for_waiting(cluster, 14_000, most=2)
+    assert isinstance(found, DefragPlan)
+    assert found.moves[0].pod.name == "x"
+    assert len(found.moves) <= 2
+    more = for_waiting(cluster, 14_000, most=3)
+    assert isinstance(more, DefragPlan)
+    assert sorted(move.pod.name for move in more.moves) == ["one", "two", "x"]
