@@ -29,10 +29,14 @@ if TYPE_CHECKING:
     from hami_plugins.cli.live.signals import DemoError, Ending
     from hami_plugins.config.settings import Settings
     from hami_plugins.engine.registry import Registry
+    from hami_plugins.model.cluster import ClusterSnapshot
 
 FLEET: Final = "mixed"
 CARRIED: Final = "05-notebooks"
 """The workload that goes from HAMi's words to Koordinator's."""
+
+URGENT: Final = "urgent"
+"""The pod for which others leave."""
 
 KOORDINATOR: Final = "koordinator"
 
@@ -116,7 +120,22 @@ def _plan(html: str, settings: Settings, registry: Registry) -> None:
     plan.print_table(tables.plan(found, registry))
     plan.tell(found, answers)
     plan.write_page(html, answers, submitted, title="Demo: many vendors, one plan", source=f"fleet {FLEET}")
+    _preempt(found.standing, planner, registry)
     sys.stdout.flush()
+
+
+def _preempt(standing: ClusterSnapshot, planner: Planner, registry: Registry) -> None:
+    """A pod that matters more than those placed: who leaves for it, and why."""
+    documents = manifests.read(examples.live_text(URGENT), source=f"{URGENT}.yaml")
+    submitted = workloads.read(documents, pod_groups=standing.pod_groups)
+    snapshot = submission.with_objects(standing, submitted)
+    found = planner.plan(snapshot, submission.units(submitted, snapshot), preemption=True)
+    output.line()
+    output.line(
+        f"Then {found.pods[0].pod.full_name}, of priority {found.pods[0].pod.priority:,}, as plan --preemption and the "
+        "allocator make room:"
+    )
+    plan.tell_evictions(found, registry)
 
 
 def _carry(settings: Settings, registry: Registry) -> None:

@@ -1,8 +1,8 @@
 """Fleets and workloads that the demo, the documentation and the tests all use, as package data.
 
 ``fleets/<name>.yaml`` are declared fleets (``inputs.fleets``), ``workloads/<name>.yaml`` manifests as one would
-hand them to kubectl, ``live/<name>.yaml`` what the demo's live part has beside them: the cards of a node, a job
-that a gang waits for, and one that has to wait. Nothing is read before it is asked for.
+hand them to kubectl, ``live/<name>.yaml`` what the demo has beside them: the cards of a node, a job that a gang waits
+for, one that has to wait, and a pod that others leave for. Nothing is read before it is asked for.
 """
 
 from __future__ import annotations
