@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hami_plugins.allocations.mode import PreemptionMode
-from hami_plugins.allocator.cluster_objects import ClusterObjects
 from hami_plugins.allocator.evictor import Evictor
 from hami_plugins.allocator.kube_preemption import KubePreemption
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.metrics import EvictionMetrics
+from hami_plugins.allocator.preemption_objects import PreemptionObjects
 from hami_plugins.allocator.reader import ReadPod
 from hami_plugins.allocator.settings import PreemptionSettings
 from hami_plugins.allocator.victim_planner import VictimPlanner
@@ -23,7 +23,7 @@ class Preemption:
     """``evictor`` is only there in mode ``full``."""
 
     settings: PreemptionSettings
-    objects: ClusterObjects
+    objects: PreemptionObjects
     planner: VictimPlanner
     scheduler: KubePreemption
     evictor: Evictor | None
@@ -41,7 +41,7 @@ def preemption(  # noqa: PLR0913 - what it is made of
     """All that belongs to the set mode; ``None`` where nobody is to be evicted."""
     if settings.mode is PreemptionMode.OFF:
         return None
-    objects = ClusterObjects()
+    objects = PreemptionObjects()
     planner = VictimPlanner(books, objects)
     evictor = None
     if settings.mode is PreemptionMode.FULL:

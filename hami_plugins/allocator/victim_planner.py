@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
-from hami_plugins.allocator.cluster_objects import ClusterObjects
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
+from hami_plugins.allocator.preemption_objects import PreemptionObjects
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.nodes import NodeEntry
@@ -38,7 +38,7 @@ class PlannedEvictions(NamedTuple):
 class VictimPlanner:
     """Safe to call from any thread; there is one search at a time. ``objects`` are budgets and what else counts."""
 
-    def __init__(self, books: LockedAllocationCache, objects: ClusterObjects) -> None:
+    def __init__(self, books: LockedAllocationCache, objects: PreemptionObjects) -> None:
         self._books = books
         self._objects = objects
         self._search = VictimSearch(books.product.registry, books.product.rules, devices_only=True)

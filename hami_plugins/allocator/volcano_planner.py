@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from hami_plugins.allocator.cluster_objects import ClusterObjects
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
+from hami_plugins.allocator.preemption_objects import PreemptionObjects
 from hami_plugins.allocator.volcano_objects import VolcanoObjects
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.model.cluster import ClusterSnapshot, PodGroup
@@ -57,7 +57,7 @@ class VolcanoPlanner:
     def __init__(
         self,
         books: LockedAllocationCache,
-        objects: ClusterObjects,
+        objects: PreemptionObjects,
         volcano: VolcanoObjects,
         *,
         unknown: Callable[[], str] = lambda: "",

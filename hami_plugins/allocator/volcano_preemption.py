@@ -29,7 +29,7 @@ from hami_plugins.engine.intake import PodInfo
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.preemption.values import EvictedPod, NoVictims
-from hami_plugins.preemption.volcano_sessions import Candidate, ClosedTry, JobTry, VolcanoSessions
+from hami_plugins.preemption.volcano_sessions import ClosedTry, JobTry, SessionVictim, VolcanoSessions
 from hami_plugins.web.documents import WouldWaitError, runs_a_loop
 from hami_plugins.wire.gang_keys import GROUP_KEY
 from hami_plugins.wire.volcano_extender import UNRESOLVABLE, UNSCHEDULABLE, EvictionCall, Task
@@ -170,7 +170,7 @@ class VolcanoPreemption:
             begun = self._sessions.begun(job)
             if node is not None and begun is not None and node in begun.nodes:
                 self._answered.setdefault(job, set()).add(node)
-            candidates = (Candidate(each.uid, each.job) for each in call.evictees)
+            candidates = (SessionVictim(each.uid, each.job) for each in call.evictees)
             return self._sessions.victims(job, uid, node, candidates)
 
     # What a session does

@@ -15,7 +15,7 @@ from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.preemption.values import EvictedPod, EvictionPlan
 
 
-class Candidate(NamedTuple):
+class SessionVictim(NamedTuple):
     """A running pod that a session would let go, and its job (Volcano's name of its PodGroup)."""
 
     uid: PodUid
@@ -125,7 +125,7 @@ class VolcanoSessions:
         return found
 
     def victims(
-        self, job: str, evictor: PodUid, node: NodeName | None, candidates: Iterable[Candidate]
+        self, job: str, evictor: PodUid, node: NodeName | None, candidates: Iterable[SessionVictim]
     ) -> tuple[PodUid, ...]:
         """Whom the session may give up on a node for a pod; pods of its own job are never among them.
 

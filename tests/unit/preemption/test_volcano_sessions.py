@@ -11,7 +11,7 @@ from hami_plugins.model.decisions import Placed
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.model.verdicts import Fit
 from hami_plugins.preemption.values import EvictedPod, EvictionPlan
-from hami_plugins.preemption.volcano_sessions import Candidate, ClosedTry, VolcanoSessions
+from hami_plugins.preemption.volcano_sessions import ClosedTry, SessionVictim, VolcanoSessions
 from tests.builders import a_pod, a_record, a_snapshot
 
 N1, N2, N3 = NodeName("n1"), NodeName("n2"), NodeName("n3")
@@ -39,8 +39,8 @@ def begun(places: Mapping[NodeName, int], *victims: EvictedPod, missing: int = 1
 
 
 def asked(sessions: VolcanoSessions, node: NodeName | None, *others: str, own: str = "", pod: PodUid = M1) -> list[str]:
-    candidates = [Candidate(PodUid(name), f"ns/{name}") for name in others]
-    candidates += [Candidate(PodUid(own), JOB)] if own else []
+    candidates = [SessionVictim(PodUid(name), f"ns/{name}") for name in others]
+    candidates += [SessionVictim(PodUid(own), JOB)] if own else []
     return list(sessions.victims(JOB, pod, node, candidates))
 
 
@@ -148,7 +148,7 @@ def test_a_part_is_kept_where_volcano_evicts_for_it() -> None:
 
 def test_a_part_is_not_kept_where_volcano_evicts_for_another_job() -> None:
     sessions = begun({N1: 2}, victim("low"), missing=2)
-    sessions.victims("ns/other", PodUid("o"), N1, [Candidate(PodUid("low"), "ns/low")])
+    sessions.victims("ns/other", PodUid("o"), N1, [SessionVictim(PodUid("low"), "ns/low")])
     sessions.give_up(PodUid("low"))
     sessions.accept(JOB, M1, N1)
     found = closed(sessions)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hami_plugins.allocations.mode import PreemptionMode
-from hami_plugins.allocator.cluster_objects import ClusterObjects
+from hami_plugins.allocator.preemption_objects import PreemptionObjects
 from hami_plugins.allocator.settings import PreemptionSettings
 from hami_plugins.allocator.volcano_extender import Extender
 from hami_plugins.allocator.volcano_objects import VolcanoObjects
@@ -83,7 +83,7 @@ class Sessions(Cluster):
     ) -> None:
         super().__init__(*nodes)
         self.evictor = Evictor()
-        self.objects, self.budgets = VolcanoObjects(), ClusterObjects()
+        self.objects, self.budgets = VolcanoObjects(), PreemptionObjects()
         planner = VolcanoPlanner(self.books, self.budgets, self.objects)
         settings = PreemptionSettings(mode=mode, priority_classes=classes)
         self.preemption = VolcanoPreemption(

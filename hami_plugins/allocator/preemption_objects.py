@@ -15,7 +15,7 @@ from hami_plugins.wire import objects
 _log = structlog.get_logger(__name__)
 
 
-class ClusterObjects:
+class PreemptionObjects:
     """Safe to use from any thread."""
 
     def __init__(self) -> None:
