@@ -249,6 +249,7 @@ def test_nobody_leaves_in_vain_and_no_more_than_needed_whatever_is_killed(
     site.nodes.boot(2, cards=2)
     draw, in_vain, too_many, evicted, longest = random.Random(secrets.randbits(32)), 0, 0, 0, 0.0
     for at in range(EPISODES):
+        wait_until(lambda: allocator.replica.ready, "the server answers", 60)  # pods created before are not marked
         running = [f"low-{at}-{each}" for each in range(draw.randrange(9, 14))]
         for name in running:
             site.create(name, draw.choice((8_000, 12_000, 18_000)), priorityClassName=LOW)
