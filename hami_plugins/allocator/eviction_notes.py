@@ -9,6 +9,9 @@ from hami_plugins.allocations.answers import Nomination
 from hami_plugins.model.pods import Pod, PodRecord
 from hami_plugins.preemption.values import EvictedPod, NoVictims
 
+REST_OF_GANG: Final = "evicted with the rest of its gang, which leaves as a whole for a pod of a higher priority"
+"""Why a pod is evicted after the waiting pods have started."""
+
 MOST_PODS: Final = 5
 """Pods that a text names."""
 

@@ -119,7 +119,8 @@ class Evictor:
         self._queue: OrderedDict[PodUid, _Waiting] = OrderedDict()
         self._begun: dict[frozenset[PodUid], tuple[_Eviction, ...]] = {}
         self._retry: Callable[[PodInfo], object] = lambda _intake: None
-        self._handed_over: deque[tuple[Places, Victims]] = deque()
+        self._handed_over: deque[tuple[Places, Victims, bool]] = deque()
+        self._finishing: set[frozenset[PodUid]] = set()
         self._told = ToldPods()
         self._evicted: deque[tuple[float, PodUid]] = deque()
         self._lock = threading.Lock()
@@ -189,10 +190,15 @@ class Evictor:
                 return eviction_notes.refused(victim.pod, str(error))
         return ""
 
-    def evict(self, waiting: Sequence[tuple[Pod, NodeName]], victims: Sequence[EvictedPod]) -> None:
-        """Evicts these for pods whose room is kept on these nodes, or gives the room up. Returns at once."""
+    def evict(
+        self, waiting: Sequence[tuple[Pod, NodeName]], victims: Sequence[EvictedPod], *, finish: bool = False
+    ) -> None:
+        """Evicts these for pods whose room is kept on these nodes, or gives the room up. Returns at once.
+
+        Once begun, it goes on while the pods need it; with ``finish`` in any case, as for the rest of a gang.
+        """
         with self._lock:
-            self._handed_over.append((tuple(waiting), tuple(victims)))
+            self._handed_over.append((tuple(waiting), tuple(victims), finish))
         self._due.set()
 
     def _run(self) -> None:
@@ -201,7 +207,8 @@ class Evictor:
             self._due.clear()
             try:
                 while self._handed_over:
-                    self._begin(*self._handed_over.popleft())
+                    places, victims, finish = self._handed_over.popleft()
+                    self._begin(places, victims, finish=finish)
                 self._carry_on()
                 while not self._stop.is_set() and (waiting := self._next()) is not None:
                     self._attend(waiting)
@@ -253,10 +260,10 @@ class Evictor:
         if pause is not None:
             self._put(waiting._replace(due=self._clock() + pause))
 
-    def _begin(self, waiting: Places, victims: Victims) -> float | None:
+    def _begin(self, waiting: Places, victims: Victims, *, finish: bool = False) -> float | None:
         """Begins with evictions for pods whose room is kept; else gives the room up, and says for how many seconds.
 
-        ``None`` is also said where the room is given up until a scheduler asks again.
+        ``finish`` as in ``evict``. ``None`` is also said where the room is given up until a scheduler asks again.
         """
         pods = [pod for pod, _ in waiting]
         if victims and self._settings.dry_run:
@@ -273,8 +280,12 @@ class Evictor:
         if victims:
             self._metrics.preempted("begun")
             evictions = self._announced(waiting, victims)
+            if finish and not evictions:  # the pods have started by now
+                evictions = tuple(_Eviction(each, eviction_notes.REST_OF_GANG) for each in victims)
+            uids = frozenset(pod.uid for pod in pods)
             with self._lock:
-                self._begun[frozenset(pod.uid for pod in pods)] = evictions
+                self._begun[uids] = evictions
+                self._finishing.update([uids] if finish else [])
         return None
 
     def _announced(self, waiting: Places, victims: Victims) -> tuple[_Eviction, ...]:
@@ -303,12 +314,14 @@ class Evictor:
     def _carry_on(self) -> None:
         """Evicts what is not evicted yet, for pods that still have their room."""
         for uids, evictions in tuple(self._begun.items()):
-            kept = any(self._books.nomination(uid) is not None for uid in uids)
+            kept = uids in self._finishing or any(self._books.nomination(uid) is not None for uid in uids)
             left = tuple(each for each in evictions if kept and not self._is_evicted(each))
             with self._lock:
                 self._begun.pop(uids)
                 if left:
                     self._begun[uids] = left
+                else:
+                    self._finishing.discard(uids)
 
     def _is_evicted(self, eviction: _Eviction) -> bool:
         """Evicts the pod; whether it is on its way, or has ended by itself."""

@@ -76,10 +76,13 @@ class Evicting(Protocol):
     def refusal(self, victims: Sequence[EvictedPod]) -> str:
         """Why the API server would not carry out all these evictions; empty where it would."""
 
-    def evict(self, waiting: Sequence[tuple[Pod, NodeName]], victims: Sequence[EvictedPod]) -> None:
+    def evict(
+        self, waiting: Sequence[tuple[Pod, NodeName]], victims: Sequence[EvictedPod], *, finish: bool = False
+    ) -> None:
         """Has these pods evicted so that others, for which room is kept on these nodes, can start.
 
-        It is written on these others where their room is, for whoever leads next.
+        It is written on these others where their room is, for whoever leads next. With ``finish`` the pods are evicted
+        even if the others can start earlier.
         """
 
 
@@ -370,7 +373,8 @@ class VolcanoPreemption:
         places = [(waiting[uid], node) for uid, node in closed.accepted.items()]
         left = [each for each in closed.leaving if each.pod.uid in closed.evicted]
         if self._evictor is not None:
-            self._evictor.evict(places, victims)
+            groups = Counter(each.pod.full_group for each in closed.leaving if each.pod.group)
+            self._evictor.evict(places, victims, finish=any(count > 1 for count in groups.values()))
         with self._lock:
             self._begun_by_volcano.append((self._clock(), places, left))
 

@@ -19,6 +19,7 @@ from hami_plugins.errors import KubeError
 from hami_plugins.kube.events import EventRecorder
 from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.model.units import NodeName
+from hami_plugins.preemption.values import EvictedPod
 from tests import raw_objects
 from tests.unit.allocator.products import product, settings
 from tests.waiting import wait_for
@@ -307,3 +308,18 @@ def test_a_victim_is_told_when_it_is_evicted_and_not_before() -> None:
         assert api.reasons("a") == []
         api.refuse = lambda _name, _dry: None
         wait_for(lambda: api.reasons("a") == ["Preempted"])
+
+
+@pytest.mark.parametrize("finish", [True, False])
+def test_the_rest_of_a_gang_leaves_although_the_pod_has_started(finish: bool) -> None:
+    api = ScriptedApi()
+    with site(api) as made:
+        two_low(made)
+        seen = made.books.seen("team", "high")
+        assert seen is not None
+        assert seen.intake is not None
+        victims = [EvictedPod(record, N1) for record in made.books.records([N1]).values() if record.name == "a"]
+        made.evictor.evict([(seen.intake.pod, N1)], victims, finish=finish)
+        wait_for(lambda: api.patches)
+        settled()
+        assert api.real == (["a"] if finish else [])

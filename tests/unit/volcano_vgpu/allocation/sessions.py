@@ -33,6 +33,7 @@ class Evictor:
     written: dict[str, str] = field(default_factory=dict)
     most: int = 1000
     why: str = ""
+    finishes: bool = False
     dry_runs: list[str] = field(default_factory=list)
 
     def allows(self, more: int) -> bool:
@@ -42,7 +43,10 @@ class Evictor:
         self.dry_runs += [each.pod.name for each in victims]
         return self.why
 
-    def evict(self, waiting: Sequence[tuple[Pod, NodeName]], victims: Sequence[EvictedPod]) -> None:
+    def evict(
+        self, waiting: Sequence[tuple[Pod, NodeName]], victims: Sequence[EvictedPod], *, finish: bool = False
+    ) -> None:
+        self.finishes = finish
         self.written.update((pod.name, node) for pod, node in waiting)
         if victims:
             self.asked.append(([pod.name for pod, _ in waiting], sorted(each.pod.name for each in victims)))

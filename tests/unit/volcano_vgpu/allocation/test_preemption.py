@@ -624,3 +624,21 @@ def test_evictions_that_were_made_or_are_not_needed_any_more_are_not_made_again(
     cluster.time += 3.0
     cluster.closes()
     assert cluster.evictor.asked == []
+
+
+def test_a_gang_that_has_begun_to_leave_leaves_as_a_whole_even_if_the_pod_starts_earlier() -> None:
+    cluster = Sessions(a_node("n1"), a_node("n2"))
+    cluster.group("small", 2)
+    pods = {f"n{at + 1}": low(f"small-{at}", f"n{at + 1}-0", group="small") for at in (0, 1)}
+    waiting, *_ = shown(cluster, high(), *pods.values())
+    (node,) = places(cluster, waiting, "n1", "n2")
+    cluster.may_evict(waiting, pods[node])
+    cluster.gives_up(pods[node])
+    assert cluster.pipelines(waiting, node) == ""
+    cluster.closes()
+    assert len(cluster.evictor.victims) == 1
+    assert cluster.evictor.finishes
+    cluster, waiting, _ = fragmented()
+    assert cluster.pipelines(waiting, "n1") == ""
+    cluster.closes()
+    assert not cluster.evictor.finishes
