@@ -1,7 +1,7 @@
 """Room that is kept for waiting pods while victims leave: other pods find it taken, the pod itself does not.
 
 A nomination outlives what a scheduler reserves for the pod and gives up again. It ends when the pod is bound, is gone
-or asks for something else, when its node is gone, when nobody begins to evict the victims, when no scheduler asks for
+or asks for something else, when its node is gone, when no victim is deleted for a while, when no scheduler asks for
 the pod for a while after the last of them has left, and at the latest at its own ``until``.
 """
 
@@ -194,7 +194,7 @@ class NominatingState(CacheState):
         return ClusterSnapshot(nodes=nodes, quotas=self._quotas.limits)
 
     def sheet(self) -> AuditSnapshot:
-        """See ``CacheState``. That room is kept which victims still hold is no finding."""
+        """See ``CacheState``. Room that is kept while victims still hold it is not a finding."""
         sheet = super().sheet()
         if not self._nominations:
             return sheet

@@ -2,8 +2,8 @@
 
 It preempts only where node sums are short, and does not ask an extender otherwise (Kubernetes 1.34: "expected at least
 one victim pod on node"). So where no device has room although the sums suffice, the pods to evict are chosen here. In
-this order: the room is kept, the API server is asked whether it would carry out all the evictions, the pod is told by
-``status.nominatedNodeName``, and then they are made. Who comes after a process that died finds that field.
+this order: the room is kept, the API server is asked whether it would carry out all the evictions, the node is
+written to ``status.nominatedNodeName``, and then they are made. The next leader reads that field if this one dies.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ RETRIED: Final = 50
 """Pods that a new leader has tried again; the others are when their scheduler does so."""
 
 REFUSED: Final = 30.0
-"""Seconds for which nobody is evicted for a pod after the API server has refused an eviction for it."""
+"""Seconds for which no pod is evicted for a pod after the API server has refused an eviction for it."""
 
 HOUR: Final = 3_600.0
 
@@ -87,7 +87,7 @@ class _Waiting(NamedTuple):
 
 
 class _Eviction(NamedTuple):
-    """A pod to be evicted, and what it is told."""
+    """A pod to be evicted, and the message of its event."""
 
     victim: EvictedPod
     why: str
@@ -253,7 +253,7 @@ class Evictor:
             self._retry(intake)  # which nodes it may go to is only known when its scheduler asks
             return
         if not (victims or ending) or (victims and not self._settings.covers(pod)):
-            return  # it has room now, or nobody may be evicted for it
+            return  # it has room now, or no pod may be evicted for it
         pause: float | None = CHANGED
         if self._planner.nominate(found, lasting=self._lasting((*victims, *ending))):
             pause = self._begin(((pod, node),), victims)
@@ -289,7 +289,7 @@ class Evictor:
         return None
 
     def _announced(self, waiting: Places, victims: Victims) -> tuple[_Eviction, ...]:
-        """Tells the waiting pods who leaves for them; the victims, with what each of them is told then."""
+        """Events on the waiting pods that name their victims; the victims, with the messages of their events."""
         kept = {pod.uid: found for pod, _ in waiting if (found := self._books.nomination(pod.uid)) is not None}
         places = {node: pod for pod, node in reversed(waiting) if pod.uid in kept}
         for pod, node in waiting:
@@ -353,7 +353,7 @@ class Evictor:
         return written or _number(lenient.inside(raw, "spec"), "terminationGracePeriodSeconds") or GRACE
 
     def _nominate(self, pod: Pod, node: NodeName) -> None:
-        """Writes where room is made: the scheduler looks there first, and whoever leads next carries on."""
+        """Writes where room is made: the scheduler looks there first, and the next leader carries on."""
         body = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}}
         try:
             self._api.merge_patch(paths.pod_status(pod.namespace, pod.name), body)
