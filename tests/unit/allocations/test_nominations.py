@@ -231,3 +231,14 @@ def test_a_search_sees_victims_of_others_as_leaving_and_not_what_is_kept_for_its
     own = cache.search_view((N1, N2, NodeName("unknown")), {HIGH})
     assert [(each.uid, each.terminating) for each in own.nodes[0].pods] == [(LOW, False)]
     assert own.nodes[1] is cache.entry(N2)
+
+
+def test_a_pod_that_has_reserved_the_room_keeps_it_when_the_reservation_ends(cache: AllocationCache) -> None:
+    cache.forget_pod(LOW, 0.0)
+    cache.reserve(N1, high(), 0.0)
+    nominate(cache)
+    assert not fits(cache, "other", 25_000)
+    assert cache.release(HIGH)
+    assert not fits(cache, "other", 25_000)
+    assert cache.withdraw(HIGH) is not None
+    assert fits(cache, "other", 40_000)
