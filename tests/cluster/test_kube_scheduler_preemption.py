@@ -224,11 +224,12 @@ def test_a_budget_keeps_its_pod_and_the_other_leaves(site: Site) -> None:
 def test_a_pod_that_is_deleted_meanwhile_leaves_the_room_to_others(site: Site, allocator: HamiAllocator) -> None:
     site.nodes.boot()
     site.run("low", 30_000)
-    site.kubelet.ends = 2.0
+    site.kubelet.ends = 300.0
     site.create("high", 20_000, priorityClassName=HIGH)
     site.wait_ending("low")
     site.create("mid", 40_000, priorityClassName=MID)
     site.delete("high")
+    site.delete("low")
     site.wait_node("mid")
     assert site.kubelet.victims == ["low"]
     assert allocator.replica.metric("hami_allocator_assumptions", state="nominated") == 0
