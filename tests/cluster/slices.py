@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -20,6 +21,7 @@ PHASE: Final = "volcano.sh/bind-phase"
 ALLOCATED_NODE: Final = "volcano.sh/vgpu-node"
 FOREVER: Final = "sleep 2147483647"
 
+_OVERBOOKED: Final = re.compile(r"Volcano allocated [0-9]+ slots of (\S+), which has ([0-9]+), .* delete the pod")
 _END: Final = "-- that is all"
 _SAY: Final = f"env; cat /proc/self/mountinfo; echo; echo '{_END}'; "
 _MOUNTED: Final = ("/tmp/vgpu", "/usr/local/vgpu")  # noqa: S108 - where Volcano's and HAMi's plugins mount the cache
@@ -166,7 +168,7 @@ def settled(plane: ControlPlane, namespace: str, names: Sequence[str], *, timeou
     """The pods of these names once each of them runs, or was rejected by the kubelet with a reason.
 
     Volcano 1.14.1 now and then binds a pod although giving it a card has just failed (``trials.md`` V19). The agent
-    refuses it and says to delete it; that is done here, and it is made anew.
+    refuses it and says to delete it; that is done here, and it is made anew. So is one for which its card has no slot.
     """
     return _settled(plane, namespace, names, timeout)[0]
 
@@ -183,7 +185,7 @@ def _settled(plane: ControlPlane, namespace: str, names: Sequence[str], timeout:
             plane.api.create(pods(namespace), unallocated.pop(name))
             anew += 1
         for name in found.keys() & set(names):
-            if _unallocated(found[name]):
+            if _unallocated(found[name]) or _overbooked(found[name], found.values()):
                 unallocated[name] = _unscheduled(found[name])
                 plane.api.delete(f"{pods(namespace)}/{name}")
         return [found[name] for name in names] if all(_is_settled(found[name]) for name in names) else []
@@ -203,6 +205,19 @@ def _unallocated(found: Object) -> bool:
     metadata = found["metadata"]
     refused = UNALLOCATED in str(found["status"]) and IDS not in metadata.get("annotations", {})
     return refused and not metadata.get("ownerReferences") and not metadata.get("deletionTimestamp")
+
+
+def _overbooked(found: Object, every: Iterable[Object]) -> bool:
+    """Whether Volcano gave a pod a slot more than its card has, and the agent says so.
+
+    The holders are counted on the objects of the API server alone: a slot that the agent forgot to free does not count.
+    """
+    said = _OVERBOOKED.search(str(found["status"].get("containerStatuses", "")))
+    if said is None or found["metadata"].get("ownerReferences") or found["metadata"].get("deletionTimestamp"):
+        return False
+    card, slots = said[1], int(said[2])
+    holders = [each for each in every if card in each["metadata"].get("annotations", {}).get(IDS, "")]
+    return len([each for each in holders if each["status"].get("phase") in ("Pending", "Running")]) > slots
 
 
 def _unscheduled(found: Object) -> Object:
