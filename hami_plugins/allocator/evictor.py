@@ -34,7 +34,6 @@ from hami_plugins.model.pods import Pod, PodRecord
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.preemption.values import EvictedPod, NoVictims
 from hami_plugins.wire import lenient
-from hami_plugins.wire.fields import Json
 
 WAITING: Final = 1_000
 """Pods whose turn is to come; beyond that the oldest has to be refused again."""
@@ -349,8 +348,8 @@ class Evictor:
             raw = self._read(record.namespace, record.name) or {}
         except KubeError:
             raw = {}
-        written = _number(lenient.inside(raw, "metadata"), "deletionGracePeriodSeconds")
-        return written or _number(lenient.inside(raw, "spec"), "terminationGracePeriodSeconds") or GRACE
+        written = lenient.whole(lenient.inside(raw, "metadata").get("deletionGracePeriodSeconds"))
+        return written or lenient.whole(lenient.inside(raw, "spec").get("terminationGracePeriodSeconds")) or GRACE
 
     def _nominate(self, pod: Pod, node: NodeName) -> None:
         """Writes where room is made: the scheduler looks there first, and the next leader carries on."""
@@ -364,8 +363,3 @@ class Evictor:
         regarding = ObjectRef("Pod", pod.name, pod.uid, pod.namespace)
         self._events.emit(regarding, reason, text, type=kind, now=datetime.now(UTC))
         _log.info("preemption", pod=pod.full_name, reason=reason, text=text)
-
-
-def _number(raw: Json, name: str) -> float:
-    value = raw.get(name)
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else 0.0

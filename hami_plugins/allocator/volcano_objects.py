@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Final
 
-import structlog
-
-from hami_plugins.errors import WireError
+from hami_plugins.allocator.object_store import ObjectStore
 from hami_plugins.kube.reflector import ObjectChange
-from hami_plugins.model.cluster import ClusterSnapshot, PodGroup, PriorityClass, Queue
+from hami_plugins.model.cluster import ClusterSnapshot, PodGroup
 from hami_plugins.model.nodes import NodeEntry, NodeFacts
 from hami_plugins.model.units import NodeName
 from hami_plugins.wire import objects
-from hami_plugins.wire.fields import Json
-
-Value = TypeVar("Value")
 
 _NO_FACTS: Final = NodeFacts()
-
-_log = structlog.get_logger(__name__)
 
 
 class VolcanoObjects:
@@ -32,57 +25,43 @@ class VolcanoObjects:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._groups: dict[str, PodGroup] = {}
-        self._queues: dict[str, Queue] = {}
-        self._classes: dict[str, PriorityClass] = {}
-        self._facts: dict[str, tuple[NodeName, NodeFacts]] = {}
+        self._groups = ObjectStore(lambda raw: objects.readable_pod_group(raw)[0])
+        self._queues = ObjectStore(lambda raw: objects.readable_queue(raw)[0])
+        self._classes = ObjectStore(objects.priority_class)
+        self._facts = ObjectStore(lambda raw: (objects.node_object(raw).name, objects.node_facts(raw)))
         self._entries: dict[NodeName, tuple[NodeEntry, NodeFacts, NodeEntry]] = {}
 
     def group_changed(self, change: ObjectChange) -> None:
         """A PodGroup came, changed or went."""
-        self._changed(change, self._groups, lambda raw: objects.readable_pod_group(raw)[0])
+        self._groups.changed(change)
 
     def queue_changed(self, change: ObjectChange) -> None:
         """A Queue came, changed or went."""
-        self._changed(change, self._queues, lambda raw: objects.readable_queue(raw)[0])
+        self._queues.changed(change)
 
     def class_changed(self, change: ObjectChange) -> None:
         """A PriorityClass came, changed or went."""
-        self._changed(change, self._classes, objects.priority_class)
+        self._classes.changed(change)
 
     def node_changed(self, change: ObjectChange) -> None:
         """A node came, changed or went."""
-        self._changed(change, self._facts, lambda raw: (objects.node_object(raw).name, objects.node_facts(raw)))
-
-    def _changed(self, change: ObjectChange, known: dict[str, Value], read: Callable[[Json], Value]) -> None:
-        if change.kind == "deleted":
-            with self._lock:
-                known.pop(change.uid, None)
-        elif change.object is not None:
-            try:
-                found = read(change.object)
-            except WireError as error:
-                _log.warning("object_unreadable", reason=str(error))
-                return
-            with self._lock:
-                known[change.uid] = found
+        self._facts.changed(change)
 
     def group(self, name: str) -> PodGroup | None:
         """A PodGroup (``namespace/name``)."""
-        with self._lock:
-            return next((each for each in self._groups.values() if each.full_name == name), None)
+        return next((each for each in self._groups.values() if each.full_name == name), None)
 
     def added_to(self, snapshot: ClusterSnapshot) -> ClusterSnapshot:
         """The snapshot with these objects. Nodes that have not changed since the last call are the same values."""
         with self._lock:
-            facts = dict(self._facts.values())
-            return replace(
-                snapshot,
-                nodes=tuple(self._with_facts(snapshot, facts)),
-                pod_groups={each.full_name: each for each in self._groups.values()},
-                queues={each.name: each for each in self._queues.values()},
-                priorities={each.name: each.value for each in self._classes.values()},
-            )
+            nodes = tuple(self._with_facts(snapshot, dict(self._facts.values())))
+        return replace(
+            snapshot,
+            nodes=nodes,
+            pod_groups={each.full_name: each for each in self._groups.values()},
+            queues={each.name: each for each in self._queues.values()},
+            priorities={each.name: each.value for each in self._classes.values()},
+        )
 
     def _with_facts(self, snapshot: ClusterSnapshot, facts: dict[NodeName, NodeFacts]) -> Iterator[NodeEntry]:
         before, self._entries = self._entries, {}
