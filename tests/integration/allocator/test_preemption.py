@@ -41,7 +41,14 @@ def two_cards() -> tuple[Raw, Raw]:
 
 
 def high(place: Site, name: str = "high", memory: int = 20_000, priority: int = 100) -> Raw:
-    return place.create(a_pod(name, memory, priority=priority))[0]
+    return created(place, a_pod(name, memory, priority=priority))
+
+
+def created(place: Site, raw: Raw) -> Raw:
+    """A new pod that the server has seen: a preempt call for one that it has not seen names no victims."""
+    (made,) = place.create(raw)
+    wait_for(lambda: place.value(place.clients[-1], "pods") == len(place.server.objects("pods")))
+    return made
 
 
 def filtered(client: Client, pod: Raw, *nodes: str) -> list[str]:
@@ -261,7 +268,7 @@ class TestPreemptCalls:
     def asks(self, place: Site, cpu: str, **spec: Any) -> Raw:
         raw = a_pod("high", 20_000, priority=100, **spec)
         raw["spec"]["containers"][0]["resources"]["requests"] = {"cpu": cpu}
-        return place.create(raw)[0]
+        return created(place, raw)
 
     def uids(self, place: Site) -> dict[str, str]:
         return {each["metadata"]["name"]: each["metadata"]["uid"] for each in place.server.objects("pods")}
@@ -288,7 +295,7 @@ class TestPreemptCalls:
             uid = self.uids(place)
             raw = a_pod("high", 20_000, priority=100, hostNetwork=True)
             raw["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "2"
-            (pod,) = place.create(raw)
+            pod = created(place, raw)
             found = self.asked(client, pod, n1=[uid["c"]])
             assert sorted(found["n1"]) == sorted([uid["a"], uid["c"]])
 
