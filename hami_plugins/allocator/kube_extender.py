@@ -24,6 +24,7 @@ from hami_plugins.allocator.metrics import AllocatorMetrics
 from hami_plugins.allocator.pod_locks import PodLocks
 from hami_plugins.allocator.reader import ReadPod
 from hami_plugins.allocator.waiting_pods import WaitingPods
+from hami_plugins.allocator.watched_cache import WatchedPod
 from hami_plugins.engine.annotate import labels_of
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.errors import KubeError, WireError
@@ -80,14 +81,14 @@ class SchedulerExtender:
             self.books.claim(intake.pod.uid)
             if self.waiting is not None and wants and call.objects is None:
                 fits = len(refused) < len(call.names)
-                self.waiting.asked(intake, call.names, fits=fits, known=self._known(intake))
+                self.waiting.asked(intake, call.names, fits=fits, known=self._seen(intake) is not None)
         self.metrics.answered("filter", "refused" if len(refused) == len(call.names) else "fits")
         return scheduler_extender.filter_reply(call, refused)
 
-    def _known(self, intake: PodInfo) -> bool:
-        """Whether the API server has the pod: anybody may ask about pods that there are not."""
+    def _seen(self, intake: PodInfo) -> WatchedPod | None:
+        """The pod as the API server has it, else ``None``: anybody may ask about pods that do not exist."""
         seen = self.books.seen(intake.pod.namespace, intake.pod.name)
-        return seen is not None and seen.uid == intake.pod.uid
+        return None if seen is None or seen.uid != intake.pod.uid else seen
 
     def prioritize(self, body: bytes) -> bytes:
         """How well a pod would fit on each of some nodes."""
@@ -118,10 +119,12 @@ class SchedulerExtender:
             return scheduler_extender.preemption_reply({}, {})
         victims: Victims = call.victims
         if self.preemption is not None and intake.demand.devices.wants_devices:
-            seen = self.books.seen(intake.pod.namespace, intake.pod.name)
-            known = None if seen is None or seen.uid != intake.pod.uid else seen.intake
-            refused = known is None or self.books.blocking_reason(known)
-            victims = {} if known is None or refused else self.preemption.chosen(known, call.pod, victims)
+            seen = self._seen(intake)
+            known = None if seen is None else seen.intake
+            if known is None or self.books.blocking_reason(known):
+                victims = {}
+            else:
+                victims = self.preemption.chosen(known, call.pod, victims)
         self.metrics.answered("preempt", "victims" if victims else "none")
         return scheduler_extender.preemption_reply(victims, call.budgets)
 
