@@ -11,7 +11,7 @@ from tests.cluster.card_nodes import Pool
 from tests.cluster.cases import Case
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.objects import pod_spec, task, vcjob
-from tests.cluster.pretended_kubelet import PretendedKubelet
+from tests.cluster.pretended_kubelet import GRACE, PretendedKubelet
 from tests.cluster.slices import gpu, jobs, pods, volcano_pod
 from tests.cluster.waiting import wait_until
 
@@ -49,7 +49,7 @@ class Site(Case):
         notes = {**more.pop("annotations", {}), **({"volcano.sh/vgpu-use-gpuuuid": card} if card else {})}
         labels = more.pop("labels", {})
         spec = {"nodeSelector": dict(self.pool.selector), "priorityClassName": priority, **more}
-        body = volcano_pod(name, gpu(memory=memory), annotations=notes, **spec)
+        body = volcano_pod(name, gpu(memory=memory), annotations=notes, grace=GRACE, **spec)
         body["metadata"]["labels"] = labels
         self.plane.api.create(pods(self.namespace), body)
         self.wait_bound(name)
@@ -68,6 +68,7 @@ class Site(Case):
         """A gang of four."""
         spec = pod_spec(
             gpu(memory=memory),
+            grace=GRACE,
             nodeSelector=dict(self.pool.selector),
             schedulerName="volcano",
             priorityClassName=priority,

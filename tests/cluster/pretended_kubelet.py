@@ -20,6 +20,8 @@ from tests.cluster.slices import pods
 from tests.cluster.waiting import wait_until
 
 ENDS: Final = 0.3
+GRACE: Final = 600
+"""Seconds that its pods ask for, so that it decides when they end: with 0 the API server removes a pod at once."""
 
 
 class PretendedKubelet:

@@ -25,7 +25,7 @@ from tests.cluster.card_nodes import WHOLE, devices
 from tests.cluster.hami import HamiAllocator
 from tests.cluster.hami_nodes import PHASE, HamiNodes, HamiPods
 from tests.cluster.kubernetes import ControlPlane
-from tests.cluster.pretended_kubelet import PretendedKubelet
+from tests.cluster.pretended_kubelet import GRACE, PretendedKubelet
 from tests.cluster.slices import pods
 from tests.cluster.waiting import wait_until
 
@@ -65,6 +65,9 @@ class Site(HamiPods):
         super().__init__(plane, nodes, namespace)
         self.kubelet = kubelet
         self.log = log
+
+    def create(self, name: str, memory: int, **spec: Any) -> Object:
+        return super().create(name, memory, grace=GRACE, **spec)
 
     def run(self, name: str, memory: int, priority: str = LOW, **spec: Any) -> None:
         """A pod that runs."""
@@ -110,7 +113,9 @@ class Site(HamiPods):
         )
 
     def wait_ending(self, *names: str) -> None:
+        """Until they are told to end; they are there still."""
         wait_until(lambda: self.kubelet.victims == sorted(names), f"{names} end", 30, interval=0.02)
+        assert all(self.see(name)["metadata"]["deletionTimestamp"] for name in names)
 
     def budget(self, app: str) -> None:
         """No pod with this label may leave."""
