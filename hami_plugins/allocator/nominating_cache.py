@@ -136,6 +136,12 @@ class NominatingCache(WatchedAllocationCache):
             entry = self._cache.held_entry(node)
         return entry is not None and any(record.terminating for record in entry.pods)
 
+    def ending_nodes(self) -> tuple[NodeName, ...]:
+        """The nodes with pods that hold devices and are being deleted, in the order of their names."""
+        with self._lock:
+            entries = self._cache.snapshot().nodes
+        return tuple(sorted(each.name for each in entries if any(record.terminating for record in each.pods)))
+
     def records(self, nodes: Iterable[NodeName]) -> dict[PodUid, PodRecord]:
         """The pods that hold devices on these nodes."""
         with self._lock:

@@ -238,7 +238,8 @@ class VolcanoPreemption:
     def recover(self) -> None:
         """Keeps the room that an earlier leader kept: waiting pods name their nodes.
 
-        Where no pod leaves the node any more that may have been long ago, so that such room is not kept for long.
+        Where no pod leaves the node any more that may have been long ago, so that such room is not kept for long. The
+        room of pods that are ending is kept for those that matter most, until their schedulers have looked again.
         """
         schedulers = self._books.product.schedulers
         waiting = [each for each in self._books.unplaced() if each.pod.scheduler in schedulers]
@@ -249,12 +250,15 @@ class VolcanoPreemption:
                 self._keep_again(intake, (intake.pod.nominated,))
         for intake in waiting:  # the node was not written on all of a gang: then it is one of the others'
             self._keep_again(intake, sorted({each.node for each in self._books.gang_nominations(intake.pod.uid)}))
+        for intake in waiting:  # the leader before may have been killed between evictions and what it writes for them
+            if intake.pod.preempts:
+                self._keep_again(intake, self._books.ending_nodes(), longest=RECENT)
 
-    def _keep_again(self, intake: PodInfo, nodes: Iterable[NodeName]) -> None:
+    def _keep_again(self, intake: PodInfo, nodes: Iterable[NodeName], *, longest: float = LASTING) -> None:
         uid = intake.pod.uid
         job = f"{intake.pod.namespace}/{intake.pod.annotations.get(GROUP_KEY, '')}"
         for node in nodes if self._books.nomination(uid) is None else ():
-            lasting = LASTING if self._books.ends_on(node) else RECENT
+            lasting = longest if self._books.ends_on(node) else RECENT
             found = self._books.nominate_without(node, intake, (), lasting=lasting, job=job)
             if isinstance(found, Nomination):
                 self._books.share([uid])

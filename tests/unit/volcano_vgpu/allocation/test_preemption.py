@@ -446,6 +446,18 @@ def test_room_from_which_all_have_left_is_kept_again_for_a_minute() -> None:
     assert [each.until for each in cluster.books.nominations()] == [60.0]
 
 
+def test_a_new_leader_keeps_the_room_of_ending_pods_for_the_pod_that_matters_most() -> None:
+    """Killed between the eviction and the write of the node, the leader before has left no name."""
+    cluster = Sessions(a_node("n1"), a_node("n2"))
+    never = high("never", priority=2000)
+    shown(cluster, {**never, "spec": {**never["spec"], "preemptionPolicy": "Never"}})
+    shown(cluster, high("mid", 5_000, priority=500), high("first", 38_000), high("second", 38_000), low("stays", "n2-0"))
+    cluster.deletes(low())
+    cluster.preemption.recover()
+    assert [(each.record.name, each.node, each.until) for each in cluster.books.nominations()] == [("first", "n1", 60.0)]
+    assert cluster.asks(high("mid", 5_000, priority=500), "n1") != {"n1": FITS}
+
+
 @pytest.mark.parametrize("node", ["n1", "n9"])
 def test_a_new_leader_keeps_no_room_that_there_is_not(node: str) -> None:
     cluster = Sessions(a_node("n1"))
