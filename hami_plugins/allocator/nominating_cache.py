@@ -130,12 +130,6 @@ class NominatingCache(WatchedAllocationCache):
         with self._lock:
             return self._cache.departing(uids)
 
-    def ends_on(self, node: NodeName) -> bool:
-        """Whether a pod that holds devices of the node is being deleted."""
-        with self._lock:
-            entry = self._cache.held_entry(node)
-        return entry is not None and any(record.terminating for record in entry.pods)
-
     def ending_nodes(self) -> tuple[NodeName, ...]:
         """The nodes with pods that hold devices and are being deleted, in the order of their names."""
         with self._lock:

@@ -17,6 +17,7 @@ from hami_plugins.allocations.answers import Assumption, AuditFinding
 from hami_plugins.allocations.product import Product
 from hami_plugins.allocator.audit import Auditor
 from hami_plugins.allocator.evictor import Evictor
+from hami_plugins.allocator.kept_room import keep_again
 from hami_plugins.allocator.late_marks import LateMarks
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.metrics import AllocatorMetrics
@@ -109,6 +110,7 @@ class LeaderSession:
             None if evictions is None or self.preemption is None else evictions(self.books, self.preemption)
         )
         self._stop = threading.Event()
+        self._kept = threading.Event()
         nodes, pods = Selection(paths.NODES, "Node"), Selection(paths.PODS, "Pod")
         usual = ReflectorOptions(backoff=Backoff(most=LONGEST_PAUSE), unhealthy_after=UNHEALTHY_SECONDS, clock=clock)
         self._nodes = Reflector(api, nodes, on_change=self._node_changed, name="allocator-nodes", **usual)
@@ -148,6 +150,8 @@ class LeaderSession:
                 return f"the watch of {what} is broken: {reflector.last_error}"
             if missed := reflector.missed:
                 return f"the last change of some {what} ({missed}) could not be processed; see the log"
+        if not self._kept.is_set():
+            return "what an earlier leader kept for waiting pods is looked for"
         return ""
 
     @property
@@ -229,6 +233,9 @@ class LeaderSession:
         with self._filling():
             if not self._filled():
                 return
+            if self.preemption is not None:
+                self._spared("room_not_kept_again", lambda: keep_again(self.books, volcano=self.evictions is not None))
+            self._kept.set()
         for worker in (self._locking, self.waiting, self._labels, self.marks, self.evictions):
             if worker is not None:
                 worker.start()

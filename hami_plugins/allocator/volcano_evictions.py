@@ -48,8 +48,7 @@ class VolcanoEvictions:
         )
 
     def start(self) -> None:
-        """Begins to follow the objects; what an earlier leader has begun is carried on."""
-        self.preemption.recover()
+        """Begins to follow the objects."""
         for reflector in self._reflectors:
             reflector.start()
 

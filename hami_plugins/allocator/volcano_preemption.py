@@ -22,6 +22,7 @@ import structlog
 
 from hami_plugins.allocations.answers import DeclineCode, Declined, Nomination
 from hami_plugins.allocations.mode import PreemptionMode
+from hami_plugins.allocator.kept_room import LASTING
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.settings import PreemptionSettings
 from hami_plugins.allocator.volcano_planner import GangPlan, VolcanoPlanner
@@ -31,14 +32,7 @@ from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.preemption.values import EvictedPod, NoVictims
 from hami_plugins.preemption.volcano_sessions import ClosedTry, JobTry, SessionVictim, VolcanoSessions
 from hami_plugins.web.documents import WouldWaitError, runs_a_loop
-from hami_plugins.wire.gang_keys import GROUP_KEY
 from hami_plugins.wire.volcano_extender import UNRESOLVABLE, UNSCHEDULABLE, EvictionCall, Task
-
-LASTING: Final = 4 * 3600.0
-"""Seconds for which room is kept at most: victims may have an hour and more to end."""
-
-RECENT: Final = 60.0
-"""Seconds for which room is kept again whose victims have left before a new leader began."""
 
 AGAIN: Final = 1.0
 """Seconds in which a job for which nobody can be evicted is not planned for again."""
@@ -234,36 +228,6 @@ class VolcanoPreemption:
             self._end(each, waiting)
         for places, victims in overdue:
             self._evict_instead(places, victims)
-
-    def recover(self) -> None:
-        """Keeps the room that an earlier leader kept: waiting pods name their nodes.
-
-        Where no pod leaves the node any more that may have been long ago, so that such room is not kept for long. The
-        room of pods that are ending is kept for those that matter most, until their schedulers have looked again.
-        """
-        schedulers = self._books.product.schedulers
-        waiting = [each for each in self._books.unplaced() if each.pod.scheduler in schedulers]
-        waiting = [each for each in waiting if not self._books.blocking_reason(each)]
-        waiting.sort(key=lambda each: (-each.pod.priority, each.pod.made_at or 0, each.pod.name))
-        for intake in waiting:
-            if intake.pod.nominated is not None:
-                self._keep_again(intake, (intake.pod.nominated,))
-        for intake in waiting:  # the node was not written on all of a gang: then it is one of the others'
-            self._keep_again(intake, sorted({each.node for each in self._books.gang_nominations(intake.pod.uid)}))
-        for intake in waiting:  # the leader before may have been killed between evictions and what it writes for them
-            if intake.pod.preempts:
-                self._keep_again(intake, self._books.ending_nodes(), longest=RECENT)
-
-    def _keep_again(self, intake: PodInfo, nodes: Iterable[NodeName], *, longest: float = LASTING) -> None:
-        uid = intake.pod.uid
-        job = f"{intake.pod.namespace}/{intake.pod.annotations.get(GROUP_KEY, '')}"
-        for node in nodes if self._books.nomination(uid) is None else ():
-            lasting = longest if self._books.ends_on(node) else RECENT
-            found = self._books.nominate_without(node, intake, (), lasting=lasting, job=job)
-            if isinstance(found, Nomination):
-                self._books.share([uid])
-                _log.info("room_kept_again", pod=intake.pod.full_name, node=node)
-                return
 
     # How
 

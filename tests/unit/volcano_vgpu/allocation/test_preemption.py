@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hami_plugins.allocations.mode import PreemptionMode
+from hami_plugins.allocator.kept_room import keep_again
 from hami_plugins.allocator.volcano_planner import VolcanoPlanner
 from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.preemption.search import VictimSearch
@@ -432,8 +433,10 @@ def test_a_new_leader_keeps_the_room_of_pods_that_name_their_node() -> None:
     stranger = {**other, "spec": {**other["spec"], "schedulerName": "default-scheduler"}}
     shown(cluster, waiting, stranger)
     cluster.deletes(running)
-    cluster.preemption.recover()
-    assert [(each.record.name, each.node) for each in cluster.books.nominations()] == [("high", "n1")]
+    keep_again(cluster.books, volcano=False)
+    assert kept_nodes(cluster) == {"stranger": "n2"}
+    keep_again(cluster.books, volcano=True)
+    assert kept_nodes(cluster) == {"high": "n1", "stranger": "n2"}
     cluster.shows(running, "deleted")
     assert cluster.asks(high("other", 30_000), "n1") != {"n1": FITS}
     assert cluster.asks(waiting, "n1") == {"n1": FITS}
@@ -442,27 +445,44 @@ def test_a_new_leader_keeps_the_room_of_pods_that_name_their_node() -> None:
 def test_room_from_which_all_have_left_is_kept_again_for_a_minute() -> None:
     cluster = Sessions(a_node("n1"))
     shown(cluster, nominated(high(), "n1"))
-    cluster.preemption.recover()
+    keep_again(cluster.books, volcano=True)
     assert [each.until for each in cluster.books.nominations()] == [60.0]
 
 
 def test_a_new_leader_keeps_the_room_of_ending_pods_for_the_pod_that_matters_most() -> None:
     """Killed between the eviction and the write of the node, the leader before has left no name."""
     cluster = Sessions(a_node("n1"), a_node("n2"))
-    never = high("never", priority=2000)
-    shown(cluster, {**never, "spec": {**never["spec"], "preemptionPolicy": "Never"}})
-    shown(cluster, high("mid", 5_000, priority=500), high("first", 38_000), high("second", 38_000), low("stays", "n2-0"))
+    never, mid = high("never", priority=2000), high("mid", 5_000, priority=500)
+    shown(cluster, {**never, "spec": {**never["spec"], "preemptionPolicy": "Never"}}, mid, low("stays", "n2-0"))
+    shown(cluster, high("first", 38_000), high("second", 38_000))
     cluster.deletes(low())
-    cluster.preemption.recover()
-    assert [(each.record.name, each.node, each.until) for each in cluster.books.nominations()] == [("first", "n1", 60.0)]
-    assert cluster.asks(high("mid", 5_000, priority=500), "n1") != {"n1": FITS}
+    keep_again(cluster.books, volcano=True)
+    assert [(each.record.name, each.until) for each in cluster.books.nominations()] == [("first", 60.0)]
+    assert kept_nodes(cluster) == {"first": "n1"}
+    assert cluster.asks(mid, "n1") != {"n1": FITS}
+
+
+def test_a_new_leader_keeps_no_room_in_the_way_of_a_pod_for_which_more_have_to_leave() -> None:
+    cluster = Sessions(a_node("n1"), a_node("n2"))
+    shown(cluster, high("high", 38_000), high("mid", 5_000, priority=500), low("stays", memory=20_000))
+    cluster.deletes(low("leaves", memory=20_000))
+    keep_again(cluster.books, volcano=True)
+    assert kept_nodes(cluster) == {}
+
+
+def test_a_new_leader_keeps_no_room_for_others_where_a_pod_names_the_node() -> None:
+    cluster = Sessions(a_node("n1"))
+    shown(cluster, nominated(high("named", 38_000), "n1"), high("other", 5_000), low("stays", memory=20_000))
+    cluster.deletes(low("leaves", memory=20_000))
+    keep_again(cluster.books, volcano=True)
+    assert kept_nodes(cluster) == {}
 
 
 @pytest.mark.parametrize("node", ["n1", "n9"])
 def test_a_new_leader_keeps_no_room_that_there_is_not(node: str) -> None:
     cluster = Sessions(a_node("n1"))
     shown(cluster, nominated(high(), node), low())
-    cluster.preemption.recover()
+    keep_again(cluster.books, volcano=True)
     assert cluster.books.nominations() == ()
 
 
@@ -487,7 +507,7 @@ def test_a_new_leader_keeps_room_for_all_of_a_gang_although_only_some_name_their
     shown(cluster, nominated(pods[0], "n1"), pods[1], nominated(pods[2], "n2"), pods[3], high("alone"))
     for name, card in (("a", "n1-0"), ("b", "n2-0")):
         cluster.deletes(low(name, card))
-    cluster.preemption.recover()
+    keep_again(cluster.books, volcano=True)
     found = kept_nodes(cluster)
     assert found.keys() == {"m0", "m1", "m2", "m3"}
     assert sorted(found.values()) == ["n1", "n1", "n2", "n2"]
@@ -500,7 +520,7 @@ def test_while_a_gang_lacks_room_no_node_is_out_of_the_question_for_members_that
     first, second = nominated(high("m0", 38_000, group="train"), "n1"), high("m1", 38_000, group="train")
     shown(cluster, first, second, low("b", "n2-0"))
     cluster.deletes(low("a", "n1-0"))
-    cluster.preemption.recover()
+    keep_again(cluster.books, volcano=True)
     assert kept_nodes(cluster) == {"m0": "n1"}
     assert cluster.asks(first, "n1", "n2") == {"n1": MAY_BE_MADE_TO, "n2": MAY_BE_MADE_TO}
     assert cluster.asks(second, "n1", "n2") == {"n1": NEVER, "n2": MAY_BE_MADE_TO}

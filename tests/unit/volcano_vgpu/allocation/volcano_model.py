@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hami_plugins.allocations.mode import PreemptionMode
+from hami_plugins.allocator.kept_room import keep_again
 from hami_plugins.wire.fields import Json
 from tests.unit.volcano_vgpu.allocation.cluster import IDS, NODE, a_node, a_pod, written
 from tests.unit.volcano_vgpu.allocation.sessions import Sessions, member
@@ -80,7 +81,7 @@ class Model:
         for pod in self.pods.values():
             self.server.shows(pod.raw)
         self.server.time = 100.0
-        self.server.preemption.recover()
+        keep_again(self.server.books, volcano=True)
 
     @property
     def names(self) -> list[str]:
