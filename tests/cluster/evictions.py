@@ -76,9 +76,15 @@ class Site(Case):
         job = vcjob(name, task("worker", 4, spec), priorityClassName=priority)
         self.plane.api.create(jobs(self.namespace), job)
 
-    def story(self, job: str) -> str:
-        """What the members of a gang are told, and what the server printed."""
-        told = (f"{name}: {self.told(name)}" for each in self.members(job) if (name := each["metadata"]["name"]))
+    def ready(self) -> bool:
+        return self.server.ready
+
+    def story(self, job: str = "") -> str:
+        """Where pods are, or the members of one gang, and what they are told, and what the server printed."""
+        every = self.members(job) if job else self.pods()
+        told = (
+            f"{name}: {self.node_of(name)} {self.told(name)}" for each in every if (name := each["metadata"]["name"])
+        )
         return "\n".join([*told, self.server.component.log()[-3000:]])
 
     def wait_refused(self, name: str) -> None:
@@ -94,6 +100,12 @@ class Site(Case):
 
     def high(self, memory: int, name: str = "high") -> None:
         self.submit(name, gpu(memory=memory), priorityClassName="cards-high")
+
+    def submit_low(self, name: str, memory: int) -> None:
+        self.submit(name, gpu(memory=memory), priorityClassName="cards-low", grace=GRACE)
+
+    def submit_high(self, name: str, memory: int) -> None:
+        self.high(memory, name)
 
 
 @contextmanager

@@ -104,7 +104,7 @@ class HamiPods:
         every = self.plane.api.items(pods(self.namespace))
         return [each["metadata"]["name"] for each in every if REQUEUED in each["metadata"].get("annotations", {})]
 
-    def delete(self, name: str) -> None:
+    def remove(self, name: str) -> None:
         self.plane.api.delete(f"{pods(self.namespace)}/{name}", grace=0)
 
     def ungate(self, name: str) -> None:

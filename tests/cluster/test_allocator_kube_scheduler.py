@@ -89,7 +89,7 @@ def test_a_pod_that_waits_is_told_the_numbers_and_bound_at_once_when_the_holder_
     assert "no card here has that much" in submitted.wait_told("too-large", "FilteringFailed")
     before = requeues(allocator)
     began = time.monotonic()
-    submitted.delete("holder")
+    submitted.remove("holder")
     submitted.wait_bound("next", 30)
     took = time.monotonic() - began
     numbers.add("a pod that waits for a slice, from the holder's end to bound", seconds_since(began), "<= 2 s")

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from signal import SIGKILL
 from typing import Any
 
 import pytest
 
+from tests.cluster.agents import Numbers
 from tests.cluster.allocator import Allocator
+from tests.cluster.eviction_episodes import random_episodes
 from tests.cluster.evictions import FULL, Site, a_site, priority_classes
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.slices import gpu
@@ -261,3 +264,11 @@ def test_pods_of_equal_priority_never_take_turns(site: Site) -> None:
         site.submit(f"waits-{at}", gpu(memory=30_000), priorityClassName="cards-high")
     site.wait_refused("waits-5")
     assert site.kubelet.victims == []
+
+
+def test_nobody_leaves_in_vain_and_no_more_than_needed_whoever_is_killed(
+    site: Site, allocator: Allocator, numbers: Numbers
+) -> None:
+    site.pool.add(2, cards=2)
+    killed = [partial(site.server.component.restart, SIGKILL), partial(allocator.volcano.restart_scheduler, SIGKILL)]
+    random_episodes(site, numbers, "Volcano", killed)

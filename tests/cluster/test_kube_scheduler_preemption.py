@@ -6,11 +6,9 @@ the cards.
 
 from __future__ import annotations
 
-import os
-import random
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from signal import SIGKILL
@@ -20,8 +18,9 @@ import pytest
 
 from hami_plugins.kube.reflector import ObjectChange
 from tests.cluster.agents import Numbers
+from tests.cluster.allocator import Replica
 from tests.cluster.api import ApiError, Object
-from tests.cluster.card_nodes import WHOLE, devices
+from tests.cluster.eviction_episodes import random_episodes
 from tests.cluster.hami import HamiAllocator
 from tests.cluster.hami_nodes import PHASE, HamiNodes, HamiPods
 from tests.cluster.kubernetes import ControlPlane
@@ -34,9 +33,6 @@ LOW, MID, HIGH = "devices-low", "devices-mid", "devices-high"
 VALUES: Final = {LOW: 100, MID: 500, HIGH: 1_000_000}
 ROUNDS: Final = 20
 """Pods of which the slowest counts."""
-
-EPISODES: Final = int(os.environ.get("PREEMPTION_EPISODES", "12"))
-"""Random clusters; a long run sets 300."""
 
 
 class ServingKubelet(PretendedKubelet):
@@ -60,14 +56,24 @@ class Site(HamiPods):
         nodes: HamiNodes,
         namespace: str,
         kubelet: PretendedKubelet,
-        log: Callable[[], str],
+        server: Replica,
     ) -> None:
         super().__init__(plane, nodes, namespace)
+        self.pool = nodes
         self.kubelet = kubelet
-        self.log = log
+        self.server = server
+
+    def ready(self) -> bool:
+        return self.server.ready
 
     def create(self, name: str, memory: int, **spec: Any) -> Object:
         return super().create(name, memory, grace=GRACE, **spec)
+
+    def submit_low(self, name: str, memory: int) -> None:
+        self.create(name, memory, priorityClassName=LOW)
+
+    def submit_high(self, name: str, memory: int) -> None:
+        self.create(name, memory, priorityClassName=HIGH)
 
     def run(self, name: str, memory: int, priority: str = LOW, **spec: Any) -> None:
         """A pod that runs."""
@@ -82,23 +88,7 @@ class Site(HamiPods):
         every = self.plane.api.items(pods(self.namespace))
         names = [each["metadata"]["name"] for each in every]
         told = (f"{name}: {self.see(name)['spec'].get('nodeName')} {self.told(name)}" for name in names)
-        return "\n".join([*told, self.log()[-6000:]])
-
-    def have_been_tried(self, names: Iterable[str]) -> bool:
-        """Whether pods run, or have been refused by their scheduler."""
-        found = (self.see(name)["status"] for name in names)
-        return all(
-            each["phase"] == "Running" or "Unschedulable" in (of.get("reason") for of in each.get("conditions", ()))
-            for each in found
-        )
-
-    def least_victims(self, asked: int) -> int:
-        """How many pods of one card have to leave at least, counted on the API server's objects alone."""
-        held: dict[str, list[int]] = {card.uuid: [] for cards in self.nodes.cards.values() for card in cards}
-        for each in self.nodes.bound():
-            for card, memory, _ in devices(each["metadata"]["annotations"][self.nodes.ids]):
-                held[card].append(memory)
-        return min(_least(sizes, asked - (WHOLE - sum(sizes))) for sizes in held.values())
+        return "\n".join([*told, self.server.component.log()[-6000:]])
 
     def wait_node(self, name: str, timeout: float = 60.0) -> str:
         """The node of a pod that waits for one."""
@@ -127,15 +117,6 @@ class Site(HamiPods):
         self.plane.api.merge_patch(f"{pods(self.namespace)}/{name}", {"metadata": {"labels": {"app": app}}})
 
 
-def _least(sizes: Sequence[int], missing: int) -> int:
-    count = 0
-    for size in sorted(sizes, reverse=True):
-        if missing <= 0:
-            break
-        missing, count = missing - size, count + 1
-    return count
-
-
 @pytest.fixture(scope="module")
 def allocator(control_plane: ControlPlane) -> Iterator[HamiAllocator]:
     for name, value in VALUES.items():
@@ -152,7 +133,7 @@ def site(allocator: HamiAllocator, control_plane: ControlPlane, namespace: str) 
     assert allocator.replica.ready
     nodes = HamiNodes(control_plane)
     with nodes, ServingKubelet(control_plane, nodes, namespace) as kubelet:
-        yield Site(control_plane, nodes, namespace, kubelet, allocator.replica.component.log)
+        yield Site(control_plane, nodes, namespace, kubelet, allocator.replica)
         assert not kubelet.faults
 
 
@@ -171,7 +152,7 @@ def test_one_pod_leaves_where_the_sums_suffice_and_no_card_has_room(site: Site, 
             assert site.kubelet.victims == ["low"]
             assert "(priority 1000000, this pod 100)" in site.wait_told("low", "evicted for pod")
             assert "(priority 100, node" in site.wait_told("high-0", "evicts ")
-        site.delete(f"high-{at}")
+        site.remove(f"high-{at}")
         site.run(f"low-{at}", 30_000)
     assert "mid" not in site.kubelet.victims
     lows = ["low", *(f"low-{at}" for at in range(ROUNDS - 1))]
@@ -233,8 +214,8 @@ def test_a_pod_that_is_deleted_meanwhile_leaves_the_room_to_others(site: Site, a
     site.create("high", 20_000, priorityClassName=HIGH)
     site.wait_ending("low")
     site.create("mid", 40_000, priorityClassName=MID)
-    site.delete("high")
-    site.delete("low")
+    site.remove("high")
+    site.remove("low")
     site.wait_node("mid")
     assert site.kubelet.victims == ["low"]
     assert allocator.replica.metric("hami_allocator_assumptions", state="nominated") == 0
@@ -248,37 +229,9 @@ def test_pods_of_equal_priority_wait(site: Site) -> None:
     assert site.kubelet.victims == []
 
 
-def test_nobody_leaves_in_vain_and_no_more_than_needed_whatever_is_killed(
+def test_nobody_leaves_in_vain_and_no_more_than_needed_whoever_is_killed(
     site: Site, allocator: HamiAllocator, numbers: Numbers
 ) -> None:
-    """Random pods of equal priority on four cards; in every second episode the server or the scheduler is killed."""
     site.nodes.boot(2, cards=2)
-    draw, in_vain, too_many, evicted, longest = random.Random(secrets.randbits(32)), 0, 0, 0, 0.0
-    for at in range(EPISODES):
-        wait_until(lambda: allocator.replica.ready, "the server answers", 60)  # pods created before are not marked
-        running = [f"low-{at}-{each}" for each in range(draw.randrange(9, 14))]
-        for name in running:
-            site.create(name, draw.choice((8_000, 12_000, 18_000)), priorityClassName=LOW)
-        wait_until(partial(site.have_been_tried, running), "all low pods have been tried", 20, show=site.story)
-        high, asked = f"high-{at}", draw.choice((15_000, 25_000, 38_000))
-        least = site.least_victims(asked)
-        before, began = set(site.kubelet.victims), time.monotonic()
-        site.create(high, asked, priorityClassName=HIGH)
-        if at % 2:
-            time.sleep(draw.random() * 0.4)
-            draw.choice((allocator.replica.component, allocator.scheduler)).restart(SIGKILL)
-        site.wait_node(high)
-        longest = max(longest, 0.0 if at % 2 else time.monotonic() - began)
-        victims = set(site.kubelet.victims) - before
-        evicted += len(victims)
-        too_many += max(len(victims) - least, 0)
-        for name in (high, *running):
-            if name not in site.kubelet.gone:
-                site.delete(name)
-        wait_until(lambda: not site.nodes.bound(), "the cards are empty", 30)
-        in_vain += 0 if high in site.kubelet.bound else len(victims)
-    numbers.add(f"{EPISODES} random episodes, {EPISODES // 2} kills: evictions", f"{evicted}", "")
-    numbers.add(f"{EPISODES} random episodes: evictions in vain", f"{in_vain}", "0")
-    numbers.add(f"{EPISODES} random episodes: victims beyond the minimum", f"{too_many}", "0")
-    numbers.add(f"{EPISODES} random episodes: longest without a kill", f"{longest:.2f} s", "<= 2 s")
-    assert (in_vain, too_many) == (0, 0)
+    killed = [partial(each.restart, SIGKILL) for each in (allocator.replica.component, allocator.scheduler)]
+    random_episodes(site, numbers, "kube-scheduler", killed)
