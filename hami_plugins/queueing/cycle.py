@@ -13,11 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from hami_plugins.engine import alike, neighbours
+from hami_plugins.engine import alike
 from hami_plugins.engine.alike import Sets
 from hami_plugins.engine.apply import assigned
-from hami_plugins.engine.intake import PodInfo
-from hami_plugins.engine.node_filters import noted
 from hami_plugins.inputs import old_names, typos
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
@@ -26,9 +24,9 @@ from hami_plugins.queueing import gangs, queues, result, usage
 from hami_plugins.queueing.evaluator import PodEvaluator
 from hami_plugins.queueing.evictions import Evictor, RoomRequest, needed
 from hami_plugins.queueing.jobs import JobMember, QueuedJob, Trial, in_order, job_of, least_of, without_gated
+from hami_plugins.queueing.members import MemberDecisions, stopped
 from hami_plugins.queueing.queues import Amounts, EnqueueAdmission, QueueSortKey
 from hami_plugins.queueing.quota_counts import QuotaCounts
-from hami_plugins.queueing.refused import RefusalState, RefusedReplicas
 from hami_plugins.queueing.stages import EnqueueBlock, PlanUnit, PodPlan, Stage, Stop
 from hami_plugins.wire.gang_keys import GROUP_KEY
 
@@ -64,9 +62,7 @@ class SchedulingCycle:
         known = any(job.volcano for job in self._jobs)
         self._gate: EnqueueAdmission | None = usage.gate_by(snapshot, evaluator.rules) if known else None
         self._quotas = QuotaCounts(snapshot)
-        self._neighbours_matter = neighbours.matter(snapshot)
-        self._noted = noted(snapshot.nodes)
-        self._refused = RefusedReplicas()
+        self._members = MemberDecisions(evaluator, snapshot, self._progress)
         self._seen: tuple[ClusterSnapshot | None, ClusterSnapshot] = None, snapshot
         """The cluster of the last search for victims, and as Volcano sees it."""
 
@@ -248,7 +244,7 @@ class SchedulingCycle:
         order = gangs.in_turn([member.task for member in members], job.need, trial.have)
         for at in order:
             member = members[at]
-            plan = self._decide(job, member, trial.snapshot, trial.gate, trial.sets)
+            plan = self._members.decide(job, member, trial.snapshot, trial.gate, trial.sets)
             trial.plans.append(plan)
             if isinstance(plan.decision, Placed):
                 trial.sets = self._evaluator.given(trial.sets, plan, plan.decision)
@@ -266,7 +262,7 @@ class SchedulingCycle:
         """Members beyond the least, each for itself, and whether any is left. Volcano places one of them a turn."""
         while job.members:
             member = job.members.popleft()
-            plan = self._decide(job, member, self.snapshot, self._gate, job.sets)
+            plan = self._members.decide(job, member, self.snapshot, self._gate, job.sets)
             if plan.stage is not Stage.PLACED and not job.volcano and self._by_eviction(job, [member], [plan]):
                 continue
             self.plans.append(plan)
@@ -282,7 +278,9 @@ class SchedulingCycle:
     def _past_the_gate(self, job: QueuedJob, stop: Stop, hold: EnqueueBlock) -> bool:
         """Try evictions alone for a job for which the gate leaves too little; whether it has further members then."""
         job.stop, members = None, needed(job)
-        plans = [_stopped(job, self._read_of(job, member, self.snapshot), self.snapshot, stop) for member in members]
+        plans = [
+            stopped(job, self._members.read(job, member, self.snapshot), self.snapshot, stop) for member in members
+        ]
         if self._by_eviction(job, members, plans):
             job.counts = without_gated(job, hold.asked)
             return bool(job.members)
@@ -296,7 +294,9 @@ class SchedulingCycle:
         """
         if self._evictor is None or not members:
             return False
-        infos = [self._among_others(self.snapshot, self._read_of(job, each, self.snapshot)) for each in members]
+        infos = [
+            self._members.among_others(self.snapshot, self._members.read(job, each, self.snapshot)) for each in members
+        ]
         if any(info.refusal or not info.admission.allowed for info in infos):
             return False
         gate = self._gate if job.volcano else None
@@ -315,56 +315,6 @@ class SchedulingCycle:
         job.members = deque(left)
         return True
 
-    def _read_of(self, job: QueuedJob, member: JobMember, snapshot: ClusterSnapshot) -> PodInfo:
-        """What a member asks for; HAMi's quota counts where HAMi decides."""
-        if not job.volcano:
-            return self._evaluator.read_within_quota(snapshot, member.pod)
-        return member.intake or self._evaluator.read(member.pod)
-
-    def _decide(
-        self, job: QueuedJob, member: JobMember, snapshot: ClusterSnapshot, gate: EnqueueAdmission | None, sets: Sets
-    ) -> PodPlan:
-        """One member on the cluster as it is in this turn; ``sets`` are the devices that other members have.
-
-        A replica of a pod that found no place gets the same answer, as long as nothing has changed since.
-        """
-        self._progress(1)
-        state = RefusalState(job, snapshot, gate, sets)
-        known = self._refused.answer(state, member.pod)
-        if known is not None:
-            return known
-        plan = self._decided(job, member, snapshot, gate, sets)
-        self._refused.keep(state, member.pod, plan)
-        return plan
-
-    def _decided(
-        self, job: QueuedJob, member: JobMember, snapshot: ClusterSnapshot, gate: EnqueueAdmission | None, sets: Sets
-    ) -> PodPlan:
-        intake = self._read_of(job, member, snapshot)
-        if intake.refusal or not intake.admission.allowed:
-            return self._evaluator.refused(snapshot, job.unit.name, intake)
-        if job.volcano and gate is not None:
-            shortages = gate.overdrawn(job.queue, queues.requests_of(intake.pod))
-            if shortages:
-                why = f"its queue may hold no more: {'; '.join(map(str, shortages))}"
-                hold = EnqueueBlock(job.queue, queues.requests_of(intake.pod), shortages, inside=True)
-                return _stopped(job, intake, snapshot, Stop(Stage.GATE, why, queues.words(shortages), hold))
-        demand = replace(intake.demand, devices=alike.wishing(intake.demand.devices, sets)) if sets else intake.demand
-        intake = self._among_others(snapshot, replace(intake, demand=demand) if sets else intake)
-        return self._evaluator.decided(snapshot, job.unit.name, intake)
-
-    def _among_others(self, snapshot: ClusterSnapshot, intake: PodInfo) -> PodInfo:
-        """What the pod asks, with the nodes that vendors and other pods keep it from."""
-        pod = intake.pod
-        barred = self._evaluator.barred(self._noted, pod)
-        if self._neighbours_matter or any(pod.neighbours):
-            self._neighbours_matter = self._neighbours_matter or bool(pod.neighbours.apart)
-            barred += neighbours.barred(snapshot, pod)
-        if not barred:
-            return intake
-        constraints = replace(intake.demand.constraints, barred=barred)
-        return replace(intake, demand=replace(intake.demand, constraints=constraints))
-
     def _emit_all(self, job: QueuedJob, stop: Stop) -> None:
         for member in job.members:
             self._emit(job, member, stop)
@@ -375,7 +325,7 @@ class SchedulingCycle:
         """The plan of a member that does not come to a decision."""
         self._progress(1)
         intake = member.intake or self._evaluator.read(member.pod)
-        self.plans.append(_stopped(job, intake, self.snapshot, stop))
+        self.plans.append(stopped(job, intake, self.snapshot, stop))
 
 
 def _lane(job: QueuedJob) -> str:
@@ -395,18 +345,6 @@ def _incomplete(missing: Sequence[gangs.Missing], what: str) -> str:
         for each in whole or missing
     ]
     return f"its gang waits: {', '.join(parts)}"
-
-
-def _stopped(job: QueuedJob, intake: PodInfo, snapshot: ClusterSnapshot, stop: Stop) -> PodPlan:
-    return PodPlan(
-        unit=job.unit.name,
-        intake=intake,
-        stage=stop.stage,
-        before=snapshot,
-        why=stop.why,
-        words=stop.words,
-        hold=stop.hold,
-    )
 
 
 def _held_back(plan: PodPlan, why: str) -> PodPlan:
