@@ -38,8 +38,7 @@ def keep_again(books: LockedAllocationCache, *, volcano: bool) -> None:
     """
     schedulers = frozenset[str]() if volcano else books.product.schedulers
     waiting = [each for each in books.unplaced() if each.pod.scheduler not in schedulers and not each.pod.gated]
-    waiting = [each for each in waiting if not books.blocking_reason(each)]
-    waiting.sort(key=lambda each: (-each.pod.priority, each.pod.made_at or 0, each.pod.name))
+    waiting = sorted((each for each in waiting if not books.blocking_reason(each)), key=turn)
     ending = books.ending_nodes()
     for intake in waiting:
         if intake.pod.nominated is not None:
@@ -53,6 +52,11 @@ def keep_again(books: LockedAllocationCache, *, volcano: bool) -> None:
     first = [each for each in preempting if each.pod.priority == preempting[0].pod.priority]
     for intake in first[:GUESSED]:
         _keep(books, intake, unnamed, ending, RECENT)
+
+
+def turn(intake: PodInfo) -> tuple[int, int, str]:
+    """Sorts waiting pods as schedulers take their turns: the highest priority first, then the oldest."""
+    return -intake.pod.priority, intake.pod.made_at or 0, intake.pod.name
 
 
 def _keep(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from hami_plugins.allocator.kept_room import turn
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.preemption_objects import PreemptionObjects
 from hami_plugins.allocator.volcano_objects import VolcanoObjects
@@ -40,8 +41,9 @@ class GangPlan(NamedTuple):
 
 
 class _Residents(NamedTuple):
-    """What is known of the pods of a node: whether any is ending, the lowest priority, their queues."""
+    """What is known of the ``pods`` of a node: whether any is ending, the lowest priority, their queues."""
 
+    pods: tuple[PodRecord, ...]
     ending: bool
     lowest: float
     queues: frozenset[str]
@@ -68,11 +70,9 @@ class VolcanoPlanner:
         self._volcano = volcano
         self._search = VictimSearch(books.product.registry, books.product.rules, devices_only=True)
         self._one_at_a_time = threading.Lock()
-        self._residents: dict[NodeName, tuple[tuple[PodRecord, ...], _Residents]] = {}
+        self._residents: dict[NodeName, _Residents] = {}
 
-    def plan(
-        self, intake: PodInfo, job: str, *, but: Collection[NodeName] = (), thorough: bool = False
-    ) -> GangPlan | NoVictims:
+    def plan(self, intake: PodInfo, job: str, *, but: Collection[NodeName], thorough: bool) -> GangPlan | NoVictims:
         """The cheapest evictions for the pod and for those of its ``job`` without which it does not start.
 
         ``job`` is ``namespace/name`` of its PodGroup. The places are not on the nodes ``but``. Unless it is
@@ -85,10 +85,7 @@ class VolcanoPlanner:
         seen, asked = self._books.search_view(waiting, stale=STALE)
         pending = tuple(each.pod for each in self._books.unplaced())
         snapshot = self._volcano.added_to(self._objects.added_to(replace(seen, pending=pending)))
-        infos: Sequence[PodInfo] = asked[:1]
-        missing = 1
-        if group is not None:
-            infos, missing = _chosen(asked, group, snapshot)
+        infos, missing = (asked, 1) if group is None else _chosen(asked, group, snapshot)
         if len(infos) < missing:
             return NoVictims(why=f"{missing} pods of its gang have to start together, and {len(infos)} wait")
         if not thorough and not self._may_help(snapshot, infos):
@@ -104,13 +101,12 @@ class VolcanoPlanner:
         preemptor = Preemptor.of(snapshot, infos)
         found = False
         for entry in snapshot.nodes:
-            known = before.get(entry.name)
-            if known is None or known[0] is not entry.pods:
-                known = entry.pods, _residents(entry.pods, snapshot)
-            self._residents[entry.name] = known
-            of_node = known[1]
+            of_node = before.get(entry.name)
+            if of_node is None or of_node.pods is not entry.pods:
+                of_node = _residents(entry.pods, snapshot)
+            self._residents[entry.name] = of_node
             found = found or of_node.ending or of_node.lowest < preemptor.priority
-            found = found or any(queue != preemptor.queue for queue in of_node.queues)
+            found = found or bool(of_node.queues - {preemptor.queue})
         return found or not preemptor.queue
 
     def _waiting(self, intake: PodInfo, job: str) -> list[PodInfo]:
@@ -124,7 +120,7 @@ class VolcanoPlanner:
             and self._books.nomination(each.pod.uid) is None
             and not self._books.blocking_reason(each)
         )
-        return [intake, *sorted(others, key=lambda each: (-each.pod.priority, each.pod.made_at or 0, each.pod.name))]
+        return [intake, *sorted(others, key=turn)]
 
 
 def _chosen(waiting: Sequence[PodInfo], group: PodGroup, snapshot: ClusterSnapshot) -> tuple[Sequence[PodInfo], int]:
@@ -139,8 +135,9 @@ def _chosen(waiting: Sequence[PodInfo], group: PodGroup, snapshot: ClusterSnapsh
     return [waiting[at] for at in gangs.in_turn(tasks, need, have)[:count]], count
 
 
-def _residents(pods: Sequence[PodRecord], snapshot: ClusterSnapshot) -> _Residents:
+def _residents(pods: tuple[PodRecord, ...], snapshot: ClusterSnapshot) -> _Residents:
     return _Residents(
+        pods=pods,
         ending=any(record.terminating for record in pods),
         lowest=min((_lowest(record, snapshot) for record in pods), default=math.inf),
         queues=frozenset(queue_of(record, snapshot.pod_groups) for record in pods),

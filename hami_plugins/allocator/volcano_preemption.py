@@ -71,7 +71,7 @@ class Evicting(Protocol):
         """Why the API server would not carry out all these evictions; empty where it would."""
 
     def evict(
-        self, waiting: Sequence[tuple[Pod, NodeName]], victims: Sequence[EvictedPod], *, finish: bool = False
+        self, waiting: Sequence[tuple[Pod, NodeName]], victims: Sequence[EvictedPod], *, finish: bool = ...
     ) -> None:
         """Has these pods evicted so that others, for which room is kept on these nodes, can start.
 
@@ -265,7 +265,6 @@ class VolcanoPreemption:
             found = NoVictims(why="a gang would have to leave as a whole, which Volcano does not evict")
         with self._lock:
             if isinstance(found, GangPlan):
-                self._nobody.pop(job, None)
                 return self._sessions.begin(job, found.plan, found.missing, now)
             self._in_vain.pop(job, None)
             if len(self._nobody) >= MOST_JOBS:

@@ -64,6 +64,8 @@ ROOMS: Final[Mapping[str, Room]] = {
             "hami_plugins/preemption/reclaim.py",
             "hami_plugins/preemption/preemptor.py",
             "hami_plugins/preemption/grounds.py",
+            "hami_plugins/preemption/costs.py",
+            "hami_plugins/preemption/proof.py",
             "hami_plugins/plan/preemption.py",
             "hami_plugins/suggest/preemption.py",
         ),
@@ -77,23 +79,54 @@ ROOMS: Final[Mapping[str, Room]] = {
             "tests/unit/preemption/test_smallest.py",
         ),
     ),
+    "victim-searches": Room(
+        (
+            "hami_plugins/preemption/bounds.py",
+            "hami_plugins/preemption/search.py",
+            "hami_plugins/preemption/node_search.py",
+            "hami_plugins/preemption/demand_search.py",
+        ),
+        (
+            "tests/unit/preemption/test_rules.py",
+            "tests/unit/preemption/test_grounds.py",
+            "tests/unit/preemption/test_smallest.py",
+            "tests/unit/suggest/test_sets.py",
+        ),
+    ),
     "volcano-sessions": Room(
         (
             "hami_plugins/preemption/volcano_sessions.py",
+            "hami_plugins/allocator/kept_room.py",
             "hami_plugins/allocator/volcano_preemption.py",
             "hami_plugins/allocator/volcano_planner.py",
         ),
         (
             "tests/unit/preemption/test_volcano_sessions.py",
             "tests/unit/volcano_vgpu/allocation/test_preemption.py",
+            "tests/unit/volcano_vgpu/allocation/test_kept_room.py",
+            "tests/unit/volcano_vgpu/allocation/test_planned_gangs.py",
         ),
     ),
     "defrag": Room(
         ("hami_plugins/defrag/movable.py", "hami_plugins/defrag/goals.py", "hami_plugins/defrag/running.py"),
         (*_files("tests/unit/defrag"), "tests/unit/output/test_defrag.py"),
     ),
+    "defrag-searches": Room(
+        (
+            "hami_plugins/defrag/planner.py",
+            "hami_plugins/defrag/room.py",
+            "hami_plugins/defrag/candidates.py",
+            "hami_plugins/defrag/stranded.py",
+        ),
+        (*_files("tests/unit/defrag"), "tests/unit/output/test_defrag.py"),
+    ),
     "queues": Room(
-        ("hami_plugins/queueing/queues.py", "hami_plugins/queueing/gangs.py", "hami_plugins/queueing/cycle.py"),
+        (
+            "hami_plugins/queueing/queues.py",
+            "hami_plugins/queueing/gangs.py",
+            "hami_plugins/queueing/cycle.py",
+            "hami_plugins/queueing/members.py",
+        ),
         (
             "tests/unit/queueing/test_queues.py",
             "tests/unit/queueing/test_gangs.py",

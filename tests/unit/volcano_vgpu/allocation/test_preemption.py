@@ -110,6 +110,15 @@ def test_what_is_taken_back_is_free_again() -> None:
     assert cluster.evictor.asked == []
 
 
+def test_a_pod_that_runs_on_after_all_leaves_no_room_for_another() -> None:
+    cluster = Sessions(a_node("n1"), mode=PreemptionMode.SCHEDULER)
+    waiting, running = shown(cluster, high(), low())
+    assert tried(cluster, waiting, running) == ""
+    cluster.takes_back(waiting, "n1")
+    cluster.spares(running)
+    assert "largest free 10,960 MiB" in cluster.pipelines(waiting, "n1")
+
+
 def test_without_those_that_leave_the_pod_is_refused_with_numbers() -> None:
     cluster = Sessions(a_node("n1"), mode=PreemptionMode.SCHEDULER)
     waiting, running = shown(cluster, high(), low())
@@ -142,6 +151,10 @@ def test_where_sums_suffice_nobody_is_evicted_for_another_pod(settings: dict[str
     cluster.closes()
     assert cluster.evictor.asked == []
     assert cluster.books.nominations() == ()
+
+
+def of_class(pod: Json, name: str) -> Json:
+    return {**pod, "spec": {**pod["spec"], "priorityClassName": name}}
 
 
 def test_a_pod_with_room_kept_for_it_has_no_other_pod_evicted() -> None:
@@ -369,12 +382,14 @@ def test_evictions_that_the_api_server_would_refuse_are_not_begun_and_not_tried_
     assert "budget keep" in cluster.pipelines(waiting, "n1")
     assert cluster.evictor.dry_runs == chosen
     cluster.takes_back(waiting, "n1")
+    assert cluster.asks(waiting, "n1") == {"n1": NEVER}
     cluster.closes()
     assert cluster.evictor.asked == []
     assert cluster.asks(waiting, "n1") == {"n1": NEVER}
     cluster.evictor.why = ""
     cluster.time += 29.0
     assert cluster.asks(waiting, "n1") == {"n1": NEVER}
+    assert "budget keep" in cluster.pipelines(waiting, "n1")
     cluster.time += 1.0
     assert cluster.asks(waiting, "n1") == {"n1": MAY_BE_MADE_TO}
 
@@ -387,8 +402,9 @@ def test_the_api_server_is_asked_once_for_a_plan() -> None:
     assert cluster.evictor.dry_runs == chosen
 
 
-def test_the_api_server_is_not_asked_about_pods_that_volcano_evicts() -> None:
+def test_neither_the_api_server_nor_our_limits_have_a_say_in_what_volcano_evicts() -> None:
     cluster = Sessions(a_node("n1"))
+    cluster.evictor.most = 0
     waiting, running = shown(cluster, high(), low())
     assert tried(cluster, waiting, running) == ""
     assert cluster.evictor.dry_runs == []
@@ -491,7 +507,8 @@ def test_members_that_are_alone_are_refused_with_the_reason() -> None:
     shown(cluster, low("b", "n2-0", priority=1000))
     members = gang(cluster, members=2, memory=38_000)
     assert cluster.asks(members[0], "n1") == {"n1": FITS}
-    assert "no room is kept for a pod that cannot start" in cluster.pipelines(members[0], "n1")
+    refused = cluster.pipelines(members[0], "n1")
+    assert "no room is kept for a pod that cannot start: no pod on 2 nodes may be evicted for it" in refused
     assert cluster.asks(high("other", 38_000), "n1") == {"n1": FITS}
 
 
@@ -560,6 +577,19 @@ def test_a_session_that_uses_a_node_ends_the_count_of_those_that_did_not() -> No
     assert cluster.asks(waiting, "n1", "n2") == {"n1": NEVER, "n2": MAY_BE_MADE_TO}
 
 
+def test_a_node_that_no_plan_names_is_not_one_that_volcano_does_not_use() -> None:
+    cluster = Sessions(a_node("n1"), a_node("n2"))
+    waiting, cheap, dear = shown(cluster, high(), low("cheap", "n1-0"), low("dear", "n2-0", priority=500))
+    for _ in range(3):
+        assert places(cluster, waiting, "n1", "n2") == ["n1"]
+        assert cluster.may_evict(waiting, dear) == []
+        assert cluster.may_evict(waiting) == []
+        cluster.closes()
+    cluster.shows(cheap, "deleted")
+    shown(cluster, low("fixed", "n1-0", priority=1000))
+    assert places(cluster, waiting, "n1", "n2") == ["n2"]
+
+
 def test_where_no_other_node_can_help_a_node_that_was_not_used_is_tried_again() -> None:
     cluster = Sessions(a_node("n1"))
     waiting, running = shown(cluster, high(), low())
@@ -593,6 +623,7 @@ def test_a_task_minimum_is_planned_for() -> None:
 
 def test_searches_take_at_most_half_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Sessions(a_node("n1"), a_node("n2"))
+    cluster.time = 1_000.0
     first, second, *_ = shown(cluster, high(), high("second"), low("a", "n1-0"), low("b", "n2-0"))
     plan = VolcanoPlanner.plan
 
@@ -628,10 +659,18 @@ def test_a_pod_that_fits_may_be_put_beside_others_that_leave_for_reasons_of_volc
     assert cluster.asks(high("other", 30_000), "n1") != {"n1": FITS}
 
 
+def test_so_may_one_that_never_preempts() -> None:
+    cluster = Sessions(a_node("n1"))
+    waiting = high()
+    shown(cluster, {**waiting, "spec": {**waiting["spec"], "preemptionPolicy": "Never"}})
+    assert cluster.pipelines(waiting, "n1") == ""
+    assert cluster.asks(high("other", 30_000), "n1") != {"n1": FITS}
+
+
 @pytest.mark.parametrize("mode", [PreemptionMode.FULL, PreemptionMode.SCHEDULER])
 def test_evictions_that_volcano_died_before_are_made_by_the_server(mode: PreemptionMode) -> None:
-    cluster = Sessions(a_node("n1"), mode=mode)
-    waiting, running = shown(cluster, high(), low())
+    cluster = Sessions(a_node("n1"), mode=mode, classes=("urgent",))
+    waiting, running = shown(cluster, of_class(high(), "urgent"), low())
     assert tried(cluster, waiting, running) == ""
     cluster.closes()
     cluster.time += 2.9
@@ -664,11 +703,13 @@ def test_a_gang_that_has_begun_to_leave_leaves_as_a_whole_even_if_the_pod_starts
     pods = {f"n{at + 1}": low(f"small-{at}", f"n{at + 1}-0", group="small") for at in (0, 1)}
     waiting, *_ = shown(cluster, high(), *pods.values())
     (node,) = places(cluster, waiting, "n1", "n2")
+    (rest,) = (pod for at, pod in pods.items() if at != node)
     cluster.may_evict(waiting, pods[node])
     cluster.gives_up(pods[node])
     assert cluster.pipelines(waiting, node) == ""
+    assert cluster.evictor.dry_runs == [rest["metadata"]["name"]]
     cluster.closes()
-    assert len(cluster.evictor.victims) == 1
+    assert cluster.evictor.victims == [rest["metadata"]["name"]]
     assert cluster.evictor.finishes
     cluster, waiting, _ = fragmented()
     assert cluster.pipelines(waiting, "n1") == ""
