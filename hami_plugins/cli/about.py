@@ -11,7 +11,7 @@ from typer.completion import get_completion_script  # type: ignore[attr-defined]
 from hami_plugins.cli.completion import VARIABLE
 from hami_plugins.cli.kit import output
 from hami_plugins.cli.kit.edge import Exit
-from hami_plugins.cli.kit.inputs import registry_of, settings_of
+from hami_plugins.cli.kit.inputs import vendors_of
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.errors import ManifestError
 from hami_plugins.model.vendor import VendorSpec
@@ -25,9 +25,9 @@ SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
 def list_vendors(name: str | None, *, form: Form, headers: bool, settings: str | None) -> int:
     """All vendors, or one in full."""
-    from hami_plugins.output import documents, tables
+    from hami_plugins.output import vendors
 
-    registry = registry_of(settings_of(settings))
+    registry = vendors_of(settings)
     specs = tuple(registry)
     if name is not None:
         exact = tuple(spec for spec in registry if spec.name.lower() == name.lower())
@@ -38,14 +38,13 @@ def list_vendors(name: str | None, *, form: Form, headers: bool, settings: str |
             meant = _meant(name, known) or f"there are {', '.join(spec.name for spec in registry)}"
             raise ManifestError(f"there is no vendor {name!r}; {meant}")
     if form is not Form.TABLE:
-        output.document(documents.vendor_list(specs), form)
-    elif name is None:
-        output.table(tables.vendors(specs), headers=headers)
-    else:
-        for at, spec in enumerate(specs):
-            if at:
-                output.line()
-            output.table(tables.vendor(spec), headers=headers)
+        output.document(vendors.document(specs), form)
+        return Exit.FINE
+    pages = [vendors.resources(specs), vendors.matrix(specs)] if name is None else map(vendors.detail, specs)
+    for at, page in enumerate(pages):
+        if at:
+            output.line()
+        output.table(page, headers=headers)
     return Exit.FINE
 
 

@@ -6,6 +6,7 @@ import typer
 
 from hami_plugins.cli import completion as completing
 from hami_plugins.cli.kit import options
+from hami_plugins.cli.kit.light import LightCommand
 from hami_plugins.cli.kit.option_group import taking
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.cli.kit.plugins import CONTEXT, Commands
@@ -253,7 +254,7 @@ def sandbox(order: SandboxOptions) -> None:
     raise typer.Exit(run(order))
 
 
-@app.command()
+@app.command(cls=LightCommand)
 def vendors(
     *,
     name: Annotated[
@@ -263,7 +264,11 @@ def vendors(
     no_headers: options.NoHeaders = False,
     settings: options.Settings = None,
 ) -> None:
-    """List the vendors with their resource names, annotations, units and defaults."""
+    """List the vendors: resource names and units, what their devices can do, and for which models that holds.
+
+    Isolation, filters, NUMA, topology and the container runtime are facts with a source; where no source says anything
+    the answer is unknown. With NAME it prints annotations, defaults, the device plugin and every source as well.
+    """
     from hami_plugins.cli.about import list_vendors
 
     raise typer.Exit(list_vendors(name, form=output, headers=not no_headers, settings=settings))

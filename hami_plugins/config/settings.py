@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic.alias_generators import to_camel
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from hami_plugins.config import texts
+from hami_plugins.config import PREFIX, texts
 from hami_plugins.config.device_config import DeviceConfig, configured
 from hami_plugins.config.reference import SettingsProgram
 from hami_plugins.engine.intake import OVERCOMMIT, Rules
@@ -27,7 +27,6 @@ from hami_plugins.vendors import BUILTIN, awsneuron, volcano
 from hami_plugins.vendors.volcano_releases import DeviceAssigner, version_of
 from hami_plugins.wire import volcano_config
 
-PREFIX: Final = "HAMI_PLUGINS__"
 _PRODUCTS: Final = "hami_plugins.commands"
 
 

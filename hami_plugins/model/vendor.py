@@ -10,6 +10,7 @@ from typing import NamedTuple
 from hami_plugins.model.device_links import Relabelled, Together, WiringLayout
 from hami_plugins.model.devices import AllocatedShare, Device, DeviceShare, DeviceUsage
 from hami_plugins.model.dialect import Dialect
+from hami_plugins.model.facts import NOTHING_KNOWN, VendorFacts
 from hami_plugins.model.inventory import DeviceInventory, NodeObject
 from hami_plugins.model.nodes import NodeShape, NodeState
 from hami_plugins.model.pods import Container, ContainerAllocation, Pod, Unlocated
@@ -324,6 +325,7 @@ class VendorSpec:
     * ``replaces``: this vendor, from another package, takes the place of the built-in one of its name.
     * ``memory_step``, ``core_step``, ``several``: what amounts are rounded to, and whether several devices can be
       shared, in words.
+    * ``facts``: what is known about its devices besides these rules, each with its source.
     """
 
     name: VendorName
@@ -349,6 +351,7 @@ class VendorSpec:
     memory_step: str = "1 MiB"
     core_step: str = "1 %"
     several: str = "each card may be a slice"
+    facts: VendorFacts = NOTHING_KNOWN
 
     @property
     def ignored_by_scheduler(self) -> tuple[str, ...]:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from hami_plugins.model.nodes import Problem
     from hami_plugins.model.pods import ResourceList
     from hami_plugins.model.units import NodeName
-    from hami_plugins.model.vendor import VendorSpec
     from hami_plugins.output import schema
     from hami_plugins.plan.completeness import Gap
     from hami_plugins.plan.preemption import PlanEvictions
@@ -194,11 +193,6 @@ def warnings(found: Iterable[Gap]) -> list[schema.WarningDocument]:
 def problems(found: Iterable[Problem]) -> list[schema.ProblemDocument]:
     """What could not be read."""
     return [{"place": each.place, "what": each.what} for each in found]
-
-
-def vendor_list(specs: Iterable[VendorSpec]) -> schema.VendorListDocument:
-    """Vendors with everything that one has to know to ask for them."""
-    return {"apiVersion": API_VERSION, "kind": "VendorList", "items": [_vendor(spec) for spec in specs]}
 
 
 def _running(about: RunningExplanation, registry: Registry) -> schema.RunningDocument:
@@ -402,53 +396,3 @@ def _ignored(content: Ignored) -> schema.IgnoredDocument:
         "why": content.why,
         "hasPods": content.has_pods,
     }
-
-
-def _vendor(spec: VendorSpec) -> schema.VendorDocument:
-    names, keys, options = spec.resources, spec.keys, spec.options
-    return {
-        "name": spec.name,
-        "title": spec.title,
-        "maker": spec.vendor,
-        "dialect": spec.dialect.value,
-        "resources": _set(
-            {
-                "count": names.count,
-                "memory": names.memory,
-                "memoryPercentage": names.memory_percentage,
-                "cores": names.cores,
-                "priority": names.priority,
-            }
-        ),
-        "annotations": {
-            "useIds": list(keys.use_ids),
-            "avoidIds": list(keys.avoid_ids),
-            "useModels": _listed(keys.use_models),
-            "avoidModels": _listed(keys.avoid_models),
-            "mode": _listed(keys.mode),
-            "read": list(keys.inputs),
-            "register": _listed(keys.register),
-            "handshake": _listed(keys.handshake),
-            "lock": _listed(keys.lock),
-            "toAllocate": _listed(keys.to_allocate),
-            "allocated": _listed(keys.allocated),
-            "written": [*keys.extra, *keys.of_webhook],
-        },
-        "memoryUnitMiB": spec.memory_factor() if names.memory else 0,
-        "memoryStep": spec.memory_step,
-        "coreStep": spec.core_step,
-        "severalCards": spec.several,
-        "defaults": {
-            "count": options.default_count,
-            "memoryMiB": options.default_memory,
-            "cores": options.default_cores,
-        },
-    }
-
-
-def _set(words: Mapping[str, str]) -> dict[str, str]:
-    return {key: word for key, word in words.items() if word}
-
-
-def _listed(word: str) -> list[str]:
-    return [word] if word else []

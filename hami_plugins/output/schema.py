@@ -475,8 +475,24 @@ class SettingListDocument(TypedDict):
     programs: list[ProgramDocument]
 
 
+class FeatureDocument(TypedDict):
+    """Whether a vendor's devices have a feature, by which means, and the document or file that says so."""
+
+    support: Literal["yes", "no", "whole", "unknown"]
+    """``whole``: a container has the whole device, so that there is nothing to isolate."""
+    words: str
+    source: str
+
+
+class FactDocument(TypedDict):
+    """A statement about a vendor's devices and its source; both are empty where nothing is known."""
+
+    words: str
+    source: str
+
+
 class VendorDocument(TypedDict):
-    """One vendor's words and units."""
+    """One vendor's words and units, and what is known about its devices."""
 
     name: str
     title: str
@@ -494,6 +510,13 @@ class VendorDocument(TypedDict):
     severalCards: str
     """What asking for more than one card means."""
     defaults: dict[str, int]
+    source: str
+    """Where names, filters and steps were read; empty where it is not said."""
+    features: dict[str, FeatureDocument]
+    """By name: memoryIsolation, coreIsolation, idFilter, modelFilter, numa, topology, runtimeClass (whether containers
+    need the vendor's container runtime)."""
+    facts: dict[str, FactDocument]
+    """By name: models, plugin, chart, nodeLabel."""
 
 
 class VendorListDocument(TypedDict):

@@ -13,7 +13,6 @@ from hami_plugins.explain.enqueue import holder_lines
 from hami_plugins.inputs.fleets.catalog import ShippedFleet, ShippedShape
 from hami_plugins.inputs.workloads import Submission
 from hami_plugins.model.units import NodeName
-from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.output import grids
 from hami_plugins.output.rows import Table, TableRow, TextLine
 from hami_plugins.plan import Plan, PodPlan, Stage, replica_rows
@@ -159,29 +158,6 @@ def pictures(content: Plan, registry: Registry) -> tuple[TextLine, ...]:
     return tuple(lines)
 
 
-def vendors(specs: Iterable[VendorSpec]) -> Table:
-    """A row per vendor: how it is asked for."""
-    return Table(
-        columns=("VENDOR", "DEVICE", "COUNT", "MEMORY", "CORES", "MEMORY IN", "CORES IN"),
-        rows=tuple(
-            TableRow(
-                (
-                    spec.name,
-                    spec.title,
-                    spec.resources.count,
-                    _or_dash(spec.resources.memory),
-                    _or_dash(spec.resources.cores),
-                    _or_dash(spec.memory_step),
-                    _or_dash(spec.core_step),
-                )
-            )
-            for spec in specs
-        ),
-        whole=frozenset({0, 2, 3, 4}),
-        optional=(6, 1, 5, 4),
-    )
-
-
 def fleets(found: Iterable[ShippedFleet]) -> Table:
     """A row per shipped fleet."""
     rows = tuple(TableRow((each.name, str(each.nodes), str(each.devices))) for each in found)
@@ -203,42 +179,6 @@ def shapes(found: Iterable[ShippedShape]) -> Table:
 
 def _gibibytes(memory: int) -> str:
     return f"{memory / 1024:.1f} GiB" if memory else "-"
-
-
-def vendor(spec: VendorSpec) -> Table:
-    """One vendor in full, a row per fact."""
-    names, keys, options = spec.resources, spec.keys, spec.options
-    written = (keys.to_allocate, keys.allocated, *keys.extra, *keys.of_webhook)
-    facts: Sequence[tuple[str, str]] = (
-        ("vendor", spec.name),
-        ("device", spec.title),
-        ("maker", spec.vendor),
-        ("scheduler", spec.dialect),
-        ("count", names.count),
-        ("memory", names.memory),
-        ("memory percentage", names.memory_percentage),
-        ("cores", names.cores),
-        ("priority", names.priority),
-        ("memory in", spec.memory_step),
-        ("cores in", spec.core_step),
-        (f"several {spec.noun}s", spec.several),
-        ("default count", str(options.default_count or "")),
-        ("default memory", f"{options.default_memory} MiB" if options.default_memory else ""),
-        ("default cores", str(options.default_cores or "")),
-        (f"choose {spec.noun}s", ", ".join(keys.use_ids)),
-        (f"avoid {spec.noun}s", ", ".join(keys.avoid_ids)),
-        ("choose models", keys.use_models),
-        ("avoid models", keys.avoid_models),
-        ("choose mode", keys.mode),
-        ("annotations read", ", ".join(keys.inputs)),
-        ("node register", keys.register),
-        ("handshake", keys.handshake),
-        ("node lock", keys.lock),
-        ("written on pods", ", ".join(dict.fromkeys(filter(None, written)))),
-    )
-    return Table(
-        columns=("FACT", "VALUE"), rows=tuple(TableRow(fact) for fact in facts if fact[1]), whole=frozenset({0})
-    )
 
 
 def _is_placed(pod: PodPlan) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from hami_plugins import vendor_facts
 from hami_plugins.engine.demand import invalid, standard_request
 from hami_plugins.engine.inventories import capacity_of, json_register
 from hami_plugins.errors import AdmissionDeniedError
@@ -83,4 +84,5 @@ SPEC: Final = VendorSpec(
     fitting=FittingRules(cores_of=units_of, cores_in_quota=percent_of),
     records=AllocationRecords(word_is_model=True),
     core_step="1 %, in whole compute units",
+    facts=vendor_facts.AMD,
 )

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
+from hami_plugins import vendor_facts
 from hami_plugins.engine.demand import standard_request
 from hami_plugins.engine.fit import spelled
 from hami_plugins.engine.inventories import json_register
@@ -123,6 +124,7 @@ def spec_of(chip: Chip) -> VendorSpec:
         memory_step="templates of the chip (soft split: 1 MiB)",
         core_step="set by the template (soft split: 1 %)",
         several="whole cards (soft split: each may be a slice)",
+        facts=vendor_facts.ascend(chip.word),
     )
 
 

@@ -17,6 +17,7 @@ from functools import reduce
 from operator import or_
 from typing import Final
 
+from hami_plugins import vendor_facts
 from hami_plugins.engine.demand import invalid, selector_of
 from hami_plugins.engine.inventories import capacity_of, cards
 from hami_plugins.errors import AdmissionDeniedError
@@ -273,4 +274,5 @@ SPEC: Final = VendorSpec(
     memory_step="none: whole device",
     core_step="1 core",
     several="neighbouring whole devices",
+    facts=vendor_facts.NEURON,
 )

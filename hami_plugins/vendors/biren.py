@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from hami_plugins import vendor_facts
 from hami_plugins.engine.inventories import json_register
 from hami_plugins.model.devices import Device
 from hami_plugins.model.inventory import DeviceInventory, NodeObject
@@ -53,4 +54,5 @@ SPEC: Final = VendorSpec(
     memory_step="none: whole card or partition",
     core_step="none",
     several="whole cards or partitions",
+    facts=vendor_facts.BIREN,
 )

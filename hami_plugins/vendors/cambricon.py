@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from hami_plugins import vendor_facts
 from hami_plugins.engine.inventories import cards_by_cores
 from hami_plugins.model.inventory import DeviceInventory, NodeObject
 from hami_plugins.model.units import CoreShare, MiB, VendorName
@@ -62,4 +63,5 @@ SPEC: Final = VendorSpec(
     counted_by_scheduler=("cambricon.com/mlu.smlu.vmemory", "cambricon.com/mlu.smlu.vcore"),
     memory_step="256 MiB",
     several="meant as whole cards; HAMi allocates slices",
+    facts=vendor_facts.MLU,
 )

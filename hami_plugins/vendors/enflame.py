@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from hami_plugins import vendor_facts
 from hami_plugins.engine.checks import unshared
 from hami_plugins.engine.demand import invalid, selector_of
 from hami_plugins.engine.inventories import capacity_of, cards
@@ -226,6 +227,7 @@ GCU: Final = VendorSpec(
     memory_step="none: whole card",
     core_step="none: whole card",
     several="whole cards",
+    facts=vendor_facts.GCU,
 )
 
 DRS: Final = VendorSpec(
@@ -249,6 +251,7 @@ DRS: Final = VendorSpec(
     memory_step="the node's profiles",
     core_step="the node's profiles",
     several="one slice of one card",
+    facts=vendor_facts.DRS,
 )
 
 SPECS: Final = (GCU, DRS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from hami_plugins import vendor_facts
 from hami_plugins.engine.inventories import colon_register
 from hami_plugins.model.units import CoreShare, VendorName
 from hami_plugins.model.vendor import OnBadMemory, RequestRules, VendorSpec
@@ -31,4 +32,5 @@ SPEC: Final = VendorSpec(
     inventory=colon_register,
     requests=RequestRules(cores_default=CoreShare(100), bad_memory=OnBadMemory.IGNORE),
     several="meant as whole cards; HAMi allocates slices",
+    facts=vendor_facts.DCU,
 )

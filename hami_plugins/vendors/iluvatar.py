@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from hami_plugins import vendor_facts
 from hami_plugins.engine.inventories import colon_register
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.units import MiB, VendorName
@@ -60,6 +61,7 @@ def spec_of(model: str) -> VendorSpec:
         admit=admit,
         memory_step="256 MiB",
         several="all cores of each card",
+        facts=vendor_facts.iluvatar(model),
     )
 
 

@@ -19,6 +19,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
+from hami_plugins import vendor_facts
 from hami_plugins.engine import koordinator as rules
 from hami_plugins.engine.demand import WHOLE, invalid
 from hami_plugins.engine.eligibility import met
@@ -394,4 +395,5 @@ SPEC: Final = VendorSpec(
     records=AllocationRecords(annotate=annotate, read=read),
     counted_by_scheduler=(SHARED, MEMORY, RATIO, CORE, GPU),
     memory_step="1 byte or 1 %",
+    facts=vendor_facts.KOORDINATOR,
 )

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from hami_plugins import vendor_facts
 from hami_plugins.engine.demand import count_of, invalid, selector_of
 from hami_plugins.engine.inventories import capacity_of, cards, json_register
 from hami_plugins.model.device_links import Together
@@ -273,6 +274,7 @@ SPEC: Final = VendorSpec(
     memory_step="none: whole card",
     core_step="none: whole card",
     several="1, 2, 4 or 8 linked cards",
+    facts=vendor_facts.XPU,
 )
 
 SLICED: Final = VendorSpec(
@@ -298,6 +300,7 @@ SLICED: Final = VendorSpec(
     memory_step="a quarter, half or whole card",
     core_step="follows the memory",
     several="1, 2, 4 or 8 linked cards, equal slices",
+    facts=vendor_facts.VXPU,
 )
 
 SPECS: Final = (SPEC, SLICED)

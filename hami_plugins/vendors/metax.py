@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from hami_plugins import vendor_facts
 from hami_plugins.engine.demand import WHOLE, cores_of, count_of, invalid, selector_of
 from hami_plugins.engine.fit import spelled
 from hami_plugins.engine.inventories import capacity_of, cards
@@ -345,6 +346,7 @@ SPEC: Final = VendorSpec(
     memory_step="none: whole card",
     core_step="none: whole card",
     several="whole cards",
+    facts=vendor_facts.METAX,
 )
 
 
@@ -376,6 +378,7 @@ SHARED: Final = VendorSpec(
     scoring=ScoringRules(score_node=score_shared, is_neutral=True),
     records=AllocationRecords(annotate=annotate, recall=recall),
     memory_step="1 GiB, or 1 MiB with a unit",
+    facts=vendor_facts.SGPU,
 )
 
 SPECS: Final = (SPEC, SHARED)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from hami_plugins import vendor_facts
 from hami_plugins.engine.demand import WHOLE, cores_of, count_of, memory_of, selector_of
 from hami_plugins.engine.inventories import cards_by_cores
 from hami_plugins.errors import AdmissionDeniedError
@@ -135,4 +136,5 @@ SPEC: Final = VendorSpec(
     memory_step="512 MiB (1, 2, 4, 8, 16, 32 or 48 GiB)",
     core_step="1/16 card",
     several="whole cards",
+    facts=vendor_facts.MTHREADS,
 )

@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import combinations, groupby
 from typing import Final
 
+from hami_plugins import vendor_facts
 from hami_plugins.engine import mig
 from hami_plugins.engine.demand import cores_of, count_of, memory_of, percentage, selector_of
 from hami_plugins.engine.inventories import json_register
@@ -301,4 +302,5 @@ SPEC: Final = VendorSpec(
     ),
     records=AllocationRecords(annotate=annotate, recall=recall),
     memory_step="1 MiB or 1 %",
+    facts=vendor_facts.NVIDIA,
 )

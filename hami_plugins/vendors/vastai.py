@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from hami_plugins import vendor_facts
 from hami_plugins.engine.inventories import json_register
 from hami_plugins.model.devices import Device
 from hami_plugins.model.inventory import DeviceInventory, NodeObject
@@ -106,4 +107,5 @@ SPEC: Final = VendorSpec(
     memory_step="none: whole card or die",
     core_step="none",
     several="whole cards or dies, from few cards",
+    facts=vendor_facts.VASTAI,
 )

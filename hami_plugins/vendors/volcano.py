@@ -21,6 +21,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from hami_plugins import vendor_facts
 from hami_plugins.engine import mig
 from hami_plugins.engine.checks import memory_on
 from hami_plugins.engine.demand import WHOLE, cores_of, count_of, invalid, memory_of
@@ -394,6 +395,7 @@ SPEC: Final = VendorSpec(
     ),
     counted_by_scheduler=RESOURCES.all(),
     memory_step="1 MiB or 1 %",
+    facts=vendor_facts.VOLCANO,
 )
 
 

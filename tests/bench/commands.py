@@ -81,6 +81,7 @@ STARTS: Final = (
     "explain --help",
     "snapshot --help",
     "nodes --help",
+    "vendors",
 )
 
 

@@ -9,7 +9,7 @@ from hami_plugins import library
 from hami_plugins.engine.registry import Registry
 from hami_plugins.inputs import manifests
 from hami_plugins.model.cluster import ClusterSnapshot
-from hami_plugins.output import documents, tables
+from hami_plugins.output import vendors
 from hami_plugins.plan import Planner
 from hami_plugins.queueing.stages import Stage
 from hami_plugins.vendors import BUILTIN
@@ -74,9 +74,9 @@ def test_plan_refuses_with_counted_reasons_and_relax_finds_a_way(registry: Regis
 
 
 def test_vendors_lists_it(registry: Registry) -> None:
-    listed = json.dumps(documents.vendor_list(tuple(registry)))
+    listed = json.dumps(vendors.document(tuple(registry)))
     assert all(word in listed for word in ("Acme One", *acme.RESOURCES.all(), acme.SPEC.keys.allocated))
-    assert "Acme One" in str(tables.vendor(registry[acme.SPEC.name]))
+    assert "Acme One" in str(vendors.detail(registry[acme.SPEC.name]))
 
 
 def test_vet_knows_its_resources_and_its_misspellings(registry: Registry, snapshot: ClusterSnapshot) -> None:

@@ -12,6 +12,7 @@ from hami_plugins.model.policy import DEFAULT_POLICY
 from hami_plugins.model.requests import DeviceRequest, Percent
 from hami_plugins.model.units import CoreShare, VendorName
 from hami_plugins.model.vendor import ContainerRequest, VendorSpec
+from hami_plugins.output.vendors import features
 from hami_plugins.vendors import ascend, builtin
 from tests import builders
 from tests.golden import cases
@@ -54,6 +55,29 @@ def test_vendor_can_do_what_its_row_says(case: cases.Case) -> None:
             continue
         _, wanted = DEVIATIONS.get(case.id, {}).get(column, ("", text.split()[0] not in NO))
         assert CELLS[column](spec, annotations) == wanted, column
+
+
+FACTS = {"memory_isolation": 0, "core_isolation": 1, "uuid_filter": 2, "type_filter": 3, "numa": 4, "topology": 5}
+"""Where the columns are among the features that ``hami-plugins vendors`` prints."""
+
+PRINTED: dict[tuple[str, str], str] = {
+    ("capability-012", "core_isolation"): "unknown",  # derived from memory; no page says that anything enforces it
+    ("capability-016", "memory_isolation"): "yes",  # of the driver, says HAMi's page; the scheduler books none
+}
+"""Cells that are printed otherwise than the table has them, which is about the scheduler alone."""
+
+
+@cases.each("hami-vendors/capability.yaml")
+def test_the_printed_features_are_those_of_the_table(case: cases.Case) -> None:
+    backend = case.given["backend"]
+    printed = features(REGISTRY[VendorName(ROWS.get(backend, backend))])
+    for column, at in FACTS.items():
+        text = case.expect[column]
+        wanted = "no" if text.split()[0] in NO else "yes"
+        if column in {"memory_isolation", "core_isolation"} and wanted == "no":
+            wanted = "whole"
+        wanted = PRINTED.get((case.id, column), wanted)
+        assert printed[at].feature.support.value == wanted, column
 
 
 def _memory(spec: VendorSpec, annotations: dict[str, str]) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 import yaml
@@ -11,15 +13,63 @@ from hami_plugins.vendors import BUILTIN
 from tests.unit.cli.conftest import Type
 
 
-def test_every_vendor_has_a_row(type_in: Type) -> None:
-    rows = type_in("vendors", "--no-headers").out.splitlines()
-    assert [row.split()[0] for row in rows] == [spec.name for spec in BUILTIN]
+def test_every_vendor_has_a_row_in_both_tables(type_in: Type) -> None:
+    requests, matrix = type_in("vendors", "--no-headers").out.split("\n\n")
+    for table in (requests, matrix):
+        assert [row.split()[0] for row in table.splitlines()] == [spec.name for spec in BUILTIN]
 
 
-def test_one_vendor_is_told_in_full(type_in: Type) -> None:
-    out = type_in("vendors", "nvidia").out
-    assert "nvidia.com/gpumem-percentage" in out
-    assert "hami.io/node-nvidia-register" in out
+def test_the_matrix_says_what_devices_can_do(type_in: Type) -> None:
+    matrix = type_in("vendors").out.split("\n\n")[1].splitlines()
+    cells = {row.split()[0]: re.split(r" {3,}", row) for row in matrix}
+    assert cells["VENDOR"][1:7] == [
+        "MEMORY ISOLATION",
+        "CORE ISOLATION",
+        "UUID FILTER",
+        "MODEL FILTER",
+        "NUMA",
+        "TOPOLOGY",
+    ]
+    assert cells["MLU"][1:] == ["yes", "yes", "yes", "no", "no", "no", "no", "370, 590"]
+    assert cells["Metax-GPU"][1:] == ["whole", "whole", "no", "no", "no", "yes", "unknown", "MXC500"]
+
+
+def test_one_vendor_is_told_in_full_with_sources(type_in: Type) -> None:
+    rows = {row.split("   ")[0]: row for row in type_in("vendors", "nvidia").out.splitlines()}
+    assert "nvidia.com/gpumem-percentage" in rows["memory percentage"]
+    assert "hami.io/node-nvidia-register" in rows["node register"]
+    assert rows["node label"].split() == [
+        "node",
+        "label",
+        "gpu=on",
+        "HAMi",
+        "website",
+        "docs/installation/prerequisites.md",
+    ]
+
+
+def test_settings_of_the_environment_count_in_the_list(type_in: Type, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "hygon.com/dcunum" in type_in("vendors").out
+    monkeypatch.setenv("HAMI_PLUGINS__DEVICES__HYGON__RESOURCE_COUNT_NAME", "hygon.com/renamed")
+    said = type_in("vendors").out
+    assert "hygon.com/renamed" in said
+    assert "hygon.com/dcunum" not in said
+
+
+def test_without_settings_the_list_is_that_of_empty_ones(type_in: Type, tmp_path: Path) -> None:
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("version: 1\n")
+    assert type_in("vendors").out == type_in("vendors", "--settings", str(settings)).out
+
+
+def test_features_are_told_to_programs_with_their_sources(type_in: Type) -> None:
+    (item,) = json.loads(type_in("vendors", "hygon", "-o", "json").out)["items"]
+    assert item["features"]["runtimeClass"] == {
+        "support": "no",
+        "words": "the device plugin mounts the devices itself",
+        "source": "HAMi website docs/faq/faq.md",
+    }
+    assert item["facts"]["nodeLabel"] == {"words": "", "source": ""}
 
 
 def test_vendors_are_told_to_programs(type_in: Type) -> None:

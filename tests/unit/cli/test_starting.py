@@ -16,7 +16,7 @@ OURS = ("hami_plugins", "volcano_vgpu", "koordinator_adapter", "neuron_topology"
 FRAME = {"hami_plugins", "hami_plugins.cli", "hami_plugins.cli.kit", "hami_plugins.cli.kit.edge"}
 OPTIONS = {
     f"hami_plugins.cli.{name}"
-    for name in ("app", "completion", "kit.option_group", "kit.options", "kit.plugins", "option_groups")
+    for name in ("app", "completion", "kit.light", "kit.option_group", "kit.options", "kit.plugins", "option_groups")
 } | {
     "hami_plugins.errors",
     "hami_plugins.model",
@@ -122,3 +122,8 @@ def test_a_missing_file_is_found_before_what_reads_it_is_loaded(
 
 def test_the_modes_are_those_that_releases_of_volcano_are_judged_with() -> None:
     assert {each.value for each in AllocatorMode} == {each.value for each in DeviceAssigner} - {"volcano"}
+
+
+def test_the_list_of_vendors_loads_no_library_for_settings_and_no_answers_about_pods() -> None:
+    modules = loaded("vendors")
+    assert not modules & {"pydantic", "rich", "yaml", "hami_plugins.plan", "hami_plugins.explain"}

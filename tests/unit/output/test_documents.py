@@ -15,7 +15,7 @@ from hami_plugins.explain.answers import Answers
 from hami_plugins.inputs import fleets, manifests, workloads
 from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.model.dialect import Dialect
-from hami_plugins.output import documents, findings
+from hami_plugins.output import documents, findings, vendors
 from hami_plugins.plan import Plan, Planner, submission
 from hami_plugins.vendors import builtin
 from tests.schema import ADAPTER, generated
@@ -62,7 +62,7 @@ def test_every_plan_is_as_the_schema_says(pods: tuple[Any, ...]) -> None:
 
 
 def test_every_vendor_is_as_the_schema_says() -> None:
-    ADAPTER.validate_python(documents.vendor_list(builtin()), strict=True)
+    ADAPTER.validate_python(vendors.document(builtin()), strict=True)
 
 
 def test_a_placed_pod_says_where_and_what() -> None:
@@ -140,7 +140,7 @@ def test_nothing_is_written_on_a_refused_pod() -> None:
 
 
 def test_a_vendor_says_all_that_one_has_to_know() -> None:
-    (acme,) = documents.vendor_list(REGISTRY)["items"]
+    (acme,) = vendors.document(REGISTRY)["items"]
     assert acme["resources"] == {
         "count": "acme.example/card",
         "memory": "acme.example/memory",
