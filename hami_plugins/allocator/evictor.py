@@ -32,7 +32,7 @@ from hami_plugins.kube.events import EventRecorder, EventType, ObjectRef
 from hami_plugins.kube.port import Writing
 from hami_plugins.model.pods import Pod, PodRecord
 from hami_plugins.model.units import NodeName, PodUid
-from hami_plugins.preemption.values import EvictedPod, NoVictims
+from hami_plugins.preemption.values import EvictedPod, NoVictims, leave_together
 from hami_plugins.wire import lenient
 
 WAITING: Final = 1_000
@@ -235,7 +235,9 @@ class Evictor:
         if seen is None and waiting.unseen < UNSEEN:
             self._put(waiting._replace(due=self._clock() + CHANGED, unseen=waiting.unseen + 1))
         intake = None if seen is None or seen.uid != asked.uid else seen.intake
-        if intake is not None and self._books.nomination(asked.uid) is None:
+        if intake is not None and self._planner.unknown:
+            self._put(waiting._replace(due=self._clock() + REPEATED))
+        elif intake is not None and self._books.nomination(asked.uid) is None:
             self._make_room(intake, waiting)
 
     def _make_room(self, intake: PodInfo, waiting: _Waiting) -> None:
@@ -255,7 +257,7 @@ class Evictor:
             return  # it has room now, or no pod may be evicted for it
         pause: float | None = CHANGED
         if self._planner.nominate(found, lasting=self._lasting((*victims, *ending))):
-            pause = self._begin(((pod, node),), victims)
+            pause = self._begin(((pod, node),), victims, finish=leave_together(victims))
         if pause is not None:
             self._put(waiting._replace(due=self._clock() + pause))
 

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from http import HTTPStatus
 from typing import Final
 
 import structlog
@@ -119,6 +120,8 @@ class LeaderSession:
         rare = ReflectorOptions(backoff=Backoff(most=LONGEST_ABSENCE), unhealthy_after=UNHEALTHY_SECONDS, clock=clock)
         groups = Selection(POD_GROUPS, "PodGroup")
         self._groups = Reflector(api, groups, on_change=self._group_changed, name="allocator-groups", **rare)
+        if self.preemption is not None:
+            self.preemption.objects.groups_from(self._groups_unlisted)
         quotas = Selection(paths.RESOURCE_QUOTAS, "ResourceQuota")
         self._quotas = (
             Reflector(api, quotas, on_change=self._quota_changed, name="allocator-quotas", **usual)
@@ -195,8 +198,11 @@ class LeaderSession:
 
     def _group_changed(self, change: ObjectChange) -> None:
         self.books.group_changed(change)
-        if self.evictions is not None:
-            self.evictions.group_changed(change)
+        if self.preemption is not None:
+            self.preemption.objects.group_changed(change)
+
+    def _groups_unlisted(self) -> bool:
+        return not self._groups.synced.is_set() and self._groups.last_status != HTTPStatus.NOT_FOUND
 
     def _quota_changed(self, change: ObjectChange) -> None:
         self.books.quota_changed(change)

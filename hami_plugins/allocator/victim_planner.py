@@ -36,13 +36,21 @@ class PlannedEvictions(NamedTuple):
 
 
 class VictimPlanner:
-    """Safe to call from any thread; there is one search at a time. ``objects`` are budgets and what else counts."""
+    """Safe to call from any thread; there is one search at a time. ``objects`` are budgets and what else counts.
+
+    Nobody is chosen while PodGroups are not listed: a gang that loses a member that it needs has to leave as a whole.
+    """
 
     def __init__(self, books: LockedAllocationCache, objects: PreemptionObjects) -> None:
         self._books = books
         self._objects = objects
         self._search = VictimSearch(books.product.registry, books.product.rules, devices_only=True)
         self._one_at_a_time = threading.Lock()
+
+    @property
+    def unknown(self) -> str:
+        """What is not listed yet; empty where all is."""
+        return "PodGroups" if self._objects.lacks_groups else ""
 
     def plan(
         self,
@@ -57,6 +65,8 @@ class VictimPlanner:
         With ``idle`` the victims also give back what is missing there of the named resources. ``gone`` are pods that
         leave in any case.
         """
+        if unknown := self.unknown:
+            return NoVictims(why=f"not listed yet: {unknown}")
         seen, asked = self._books.search_view(infos, gone=gone)
         snapshot = self._objects.added_to(_with_sums(seen, idle or {}))
         named = frozenset(name for sums in (idle or {}).values() for name in sums)

@@ -33,7 +33,7 @@ class VolcanoEvictions:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._objects = VolcanoObjects()
-        self._has_groups = False
+        self._common = preemption.objects
         options = ReflectorOptions(backoff=Backoff(most=LONGEST_PAUSE), clock=clock)
         self._reflectors = [
             Reflector(api, Selection(path, kind), on_change=change, name=f"allocator-{name}", **options)
@@ -62,13 +62,8 @@ class VolcanoEvictions:
         missing = [
             reflector.name.removeprefix("allocator-") for reflector in self._reflectors if not reflector.synced.is_set()
         ]
-        return ", ".join(missing if self._has_groups else [*missing, "groups"])
+        return ", ".join([*missing, "groups"] if self._common.lacks_groups else missing)
 
     def node_changed(self, change: ObjectChange) -> None:
         """A node came, changed or went."""
         self._objects.node_changed(change)
-
-    def group_changed(self, change: ObjectChange) -> None:
-        """A PodGroup came, changed or went, or all have been listed."""
-        self._has_groups |= change.kind == "synced"
-        self._objects.group_changed(change)

@@ -1,4 +1,4 @@
-"""Objects besides pods on which it depends whom Volcano evicts for whom, as the watches show them."""
+"""Objects on which it depends whom Volcano evicts for whom, as the watches show them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from hami_plugins.allocator.object_store import ObjectStore
 from hami_plugins.kube.reflector import ObjectChange
-from hami_plugins.model.cluster import ClusterSnapshot, PodGroup
+from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.nodes import NodeEntry, NodeFacts
 from hami_plugins.model.units import NodeName
 from hami_plugins.wire import objects
@@ -18,22 +18,17 @@ _NO_FACTS: Final = NodeFacts()
 
 
 class VolcanoObjects:
-    """PodGroups, Queues, PriorityClasses, and what a scheduler looks at on nodes. Safe to use from any thread.
+    """Queues, PriorityClasses, and what a scheduler looks at on nodes. Safe to use from any thread.
 
     One that cannot be read keeps what it said before.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._groups = ObjectStore(lambda raw: objects.readable_pod_group(raw)[0])
         self._queues = ObjectStore(lambda raw: objects.readable_queue(raw)[0])
         self._classes = ObjectStore(objects.priority_class)
         self._facts = ObjectStore(lambda raw: (objects.node_object(raw).name, objects.node_facts(raw)))
         self._entries: dict[NodeName, tuple[NodeEntry, NodeFacts, NodeEntry]] = {}
-
-    def group_changed(self, change: ObjectChange) -> None:
-        """A PodGroup came, changed or went."""
-        self._groups.changed(change)
 
     def queue_changed(self, change: ObjectChange) -> None:
         """A Queue came, changed or went."""
@@ -47,10 +42,6 @@ class VolcanoObjects:
         """A node came, changed or went."""
         self._facts.changed(change)
 
-    def group(self, name: str) -> PodGroup | None:
-        """A PodGroup (``namespace/name``)."""
-        return next((each for each in self._groups.values() if each.full_name == name), None)
-
     def added_to(self, snapshot: ClusterSnapshot) -> ClusterSnapshot:
         """The snapshot with these objects. Nodes that have not changed since the last call are the same values."""
         with self._lock:
@@ -58,7 +49,6 @@ class VolcanoObjects:
         return replace(
             snapshot,
             nodes=nodes,
-            pod_groups={each.full_name: each for each in self._groups.values()},
             queues={each.name: each for each in self._queues.values()},
             priorities={each.name: each.value for each in self._classes.values()},
         )

@@ -80,7 +80,7 @@ class VolcanoPlanner:
         """
         if missing_objects := self._unknown():
             return NoVictims(why=f"not listed yet: {missing_objects}")
-        group = self._volcano.group(job)
+        group = self._objects.group(job)
         waiting = self._waiting(intake, job) if group is not None else [intake]
         seen, asked = self._books.search_view(waiting, stale=STALE)
         pending = tuple(each.pod for each in self._books.unplaced())

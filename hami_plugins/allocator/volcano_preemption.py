@@ -29,7 +29,7 @@ from hami_plugins.allocator.volcano_planner import GangPlan, VolcanoPlanner
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.units import NodeName, PodUid
-from hami_plugins.preemption.values import EvictedPod, NoVictims
+from hami_plugins.preemption.values import EvictedPod, NoVictims, leave_together
 from hami_plugins.preemption.volcano_sessions import ClosedTry, JobTry, SessionVictim, VolcanoSessions
 from hami_plugins.web.documents import WouldWaitError, runs_a_loop
 from hami_plugins.wire.volcano_extender import UNRESOLVABLE, UNSCHEDULABLE, EvictionCall, Task
@@ -340,8 +340,7 @@ class VolcanoPreemption:
         places = [(waiting[uid], node) for uid, node in closed.accepted.items()]
         left = [each for each in closed.leaving if each.pod.uid in closed.evicted]
         if self._evictor is not None:
-            groups = Counter(each.pod.full_group for each in closed.leaving if each.pod.group)
-            self._evictor.evict(places, victims, finish=any(count > 1 for count in groups.values()))
+            self._evictor.evict(places, victims, finish=leave_together(closed.leaving))
         with self._lock:
             self._begun_by_volcano.append((self._clock(), places, left))
 

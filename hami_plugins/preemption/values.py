@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -45,6 +47,12 @@ class EvictedPod(NamedTuple):
 
     pod: PodRecord
     node: NodeName
+
+
+def leave_together(victims: Iterable[EvictedPod]) -> bool:
+    """Whether several of the pods are of one PodGroup, which may have to leave as a whole."""
+    groups = Counter(each.pod.full_group for each in victims if each.pod.group)
+    return any(count > 1 for count in groups.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

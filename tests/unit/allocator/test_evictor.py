@@ -18,7 +18,7 @@ from hami_plugins.allocator.settings import PreemptionSettings
 from hami_plugins.errors import KubeError
 from hami_plugins.kube.events import EventRecorder
 from hami_plugins.kube.reflector import ObjectChange
-from hami_plugins.model.units import NodeName
+from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.preemption.values import EvictedPod
 from tests import raw_objects
 from tests.unit.allocator.products import product, settings
@@ -87,15 +87,23 @@ class Site:
         )
         assert made is not None
         assert made.evictor is not None
-        self.events, self.evictor = events, made.evictor
+        self.events, self.evictor, self.objects = events, made.evictor, made.objects
         self.evictor._clock = lambda: self.now  # noqa: SLF001 - times of a test pass when it says so
 
-    def running(self, name: str, card: str, memory: int = 30_000, priority: int = 0, **metadata: Any) -> None:
+    def running(
+        self, name: str, card: str, memory: int = 30_000, priority: int = 0, group: str = "", **metadata: Any
+    ) -> None:
         notes = {"hami.io/vgpu-devices-allocated": f"{card},NVIDIA,{memory},0:;", "hami.io/vgpu-node": "n1"}
+        notes |= {"scheduling.k8s.io/group-name": group} if group else {}
         raw = a_pod(name, memory, priority)
         raw["metadata"] |= {"annotations": notes, **metadata}
         raw["spec"]["nodeName"] = "n1"
         self.see(raw | {"status": {"phase": "Running"}})
+
+    def gang(self, name: str, minimum: int) -> None:
+        """A PodGroup of which so many pods are needed."""
+        body = {"metadata": {"namespace": "team", "name": name, "uid": name}, "spec": {"minMember": minimum}}
+        self.objects.group_changed(ObjectChange("added", body, name))
 
     def waiting(self, name: str = "high", memory: int = 20_000, priority: int = 100) -> None:
         self.see(a_pod(name, memory, priority))
@@ -323,3 +331,57 @@ def test_the_rest_of_a_gang_leaves_although_the_pod_has_started(finish: bool) ->
         wait_for(lambda: api.patches)
         settled()
         assert api.real == (["a"] if finish else [])
+
+
+@pytest.mark.parametrize(("priority", "leave"), [(0, ["other"]), (5, ["train-0", "train-1"])])
+def test_a_gang_of_volcanos_leaves_as_a_whole_or_not_at_all(priority: int, leave: list[str]) -> None:
+    """Fewer pods are better than a gang, but a lower priority comes first."""
+    with site() as made:
+        made.gang("train", 2)
+        made.running("train-0", "GPU-0", group="train")
+        made.running("train-1", "GPU-0", memory=5_000, group="train")
+        made.running("other", "GPU-1", priority=priority)
+        made.waiting()
+        made.refused()
+        wait_for(lambda: sorted(made.api.real) == leave)
+
+
+def test_a_gang_that_has_begun_to_leave_leaves_as_a_whole_also_when_the_pod_has_started() -> None:
+    stuck = True
+    api = ScriptedApi(refuse=lambda name, dry: too_many(name, dry) if stuck and name == "train-1" and not dry else None)
+    with site(api) as made:
+        made.gang("train", 2)
+        made.running("train-0", "GPU-0", group="train")
+        made.running("train-1", "GPU-0", memory=5_000, group="train")
+        made.running("other", "GPU-1", priority=5)
+        made.waiting()
+        made.refused()
+        wait_for(lambda: api.real == ["train-0"])
+        made.books.withdraw(PodUid("uid-high"))
+        stuck = False
+        wait_for(lambda: api.real == ["train-0", "train-1"])
+
+
+def test_a_gang_with_members_to_spare_loses_one() -> None:
+    with site() as made:
+        made.gang("train", 1)
+        made.running("train-0", "GPU-0", group="train")
+        made.running("train-1", "GPU-0", memory=5_000, group="train")
+        made.running("other", "GPU-1", priority=5)
+        made.waiting()
+        made.refused()
+        wait_for(lambda: made.api.real == ["train-0"])
+
+
+def test_nobody_is_evicted_before_the_pod_groups_are_listed() -> None:
+    unlisted = True
+    with site() as made:
+        made.objects.groups_from(lambda: unlisted)
+        two_low(made)
+        made.refused()
+        settled()
+        assert made.api.evictions == []
+        unlisted = False
+        made.now += 3.0
+        made.evictor.evict((), ())  # wakes it
+        wait_for(lambda: made.api.real == ["a"])

@@ -102,7 +102,7 @@ class Sessions(Cluster):
     def group(self, name: str, minimum: int, **spec: Any) -> None:
         """A PodGroup of which so many pods start together."""
         body = {"metadata": {"namespace": "x", "name": name, "uid": name}, "spec": {"minMember": minimum, **spec}}
-        self.objects.group_changed(ObjectChange("added", body, name))
+        self.budgets.group_changed(ObjectChange("added", body, name))
 
     def asks(self, pod: Json, *nodes: str) -> dict[str, int]:
         """The codes of predicate calls."""
