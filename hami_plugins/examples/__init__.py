@@ -2,7 +2,8 @@
 
 ``fleets/<name>.yaml`` are declared fleets (``inputs.fleets``), ``workloads/<name>.yaml`` manifests as one would
 hand them to kubectl, ``live/<name>.yaml`` what the demo has beside them: the cards of a node, a job that a gang waits
-for, one that has to wait, and a pod that others leave for. Nothing is read before it is asked for.
+for, one that has to wait, pods that fill the last cards, and pods that others leave for. Nothing is read before it is
+asked for.
 """
 
 from __future__ import annotations

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import urllib3
 import yaml
 from urllib3.exceptions import HTTPError
 
+from hami_plugins.allocator.handlers import EXTENDER_PATH, SCHEDULER_PATH
 from hami_plugins.cli.live.processes import DemoProcess, printed
 from hami_plugins.kube.port import KubeApi
 from hami_plugins.sandbox.apiserver import ApiServer
@@ -23,7 +25,7 @@ NAMESPACE: Final = "volcano-system"
 _HERE: Final = "127.0.0.1"
 _READY: Final = 200
 _LOOK_SECONDS: Final = 5.0
-_EXTENDER_PATH: Final = "/extender"
+_NO_SETTINGS: Final[Mapping[str, Any]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +62,14 @@ KOORDINATOR: Final = ServerProgram(
 
 
 class DemoServer:
-    """The server, running from the start until its context ends; ``root`` is where its files are."""
+    """The server, running from the start until its context ends; ``root`` is where its files are.
 
-    def __init__(self, root: Path, server: ApiServer, program: ServerProgram) -> None:
+    ``chosen`` are settings of its own product.
+    """
+
+    def __init__(
+        self, root: Path, server: ApiServer, program: ServerProgram, *, chosen: Mapping[str, Any] = _NO_SETTINGS
+    ) -> None:
         self.program = program
         self._folder = root / program.user
         settings = {
@@ -72,6 +79,7 @@ class DemoServer:
             "service": {"namespace": NAMESPACE},
             "shutdownDelay": 0,
             "log": {"form": "json"},
+            **chosen,
         }
         config = root / f"{program.user}.yaml"
         config.write_text(yaml.safe_dump(settings), encoding="utf-8")
@@ -114,8 +122,12 @@ class DemoServer:
 
     def extender(self) -> ExtenderArguments:
         """What the scheduler's configuration says of it, as its command ``conf`` prints it."""
-        url = f"http://{self._told('address')}{_EXTENDER_PATH}"
+        url = f"http://{self._told('address')}{EXTENDER_PATH}"
         return ExtenderArguments(url=url, managed=self.program.managed)
+
+    def scheduler_url(self) -> str:
+        """Where kube-scheduler finds it as its extender (``urlPrefix``)."""
+        return f"http://{self._told('address')}{SCHEDULER_PATH}"
 
     def _told(self, name: str) -> str:
         """What it logged of itself when it had started; empty before."""

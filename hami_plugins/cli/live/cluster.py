@@ -40,6 +40,9 @@ PATIENCE: Final = 120.0
 """Seconds that any one thing may take. On a machine with nothing else to do everything takes less than three."""
 
 _ROOM: Final = {"cpu": "96", "memory": "1Ti"}
+_SETTINGS: Final = {"preemption": {"mode": "full", "priorityClasses": ["urgent"]}}
+"""The allocator evicts for pods of this class, such as ``live/outage.yaml``."""
+
 _CALM: Final = 0.05
 """Seconds between two sessions of the scheduler."""
 
@@ -183,7 +186,7 @@ def _opened(stack: ExitStack, ending: Ending) -> DemoCluster:
         server.put(queue)
     agents.put_library(root)
     kubelets = {node: EmulatedKubelet(api, node, root / node, times=Times.fast()) for node in NODES}
-    allocator = stack.enter_context(DemoServer(root, server, ALLOCATOR))
+    allocator = stack.enter_context(DemoServer(root, server, ALLOCATOR, chosen=_SETTINGS))
     cluster = DemoCluster(server=server, api=api, root=root, ending=ending, kubelets=kubelets, allocator=allocator)
     for node, kubelet in kubelets.items():
         server.put(bare_node(node, capacity=_ROOM))

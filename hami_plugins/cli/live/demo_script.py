@@ -12,6 +12,7 @@ from hami_plugins import examples, library
 from hami_plugins.cli import plan
 from hami_plugins.cli.live.cluster import JOBS, NODES, DemoCluster, Sums
 from hami_plugins.cli.live.containers import visible
+from hami_plugins.cli.live.preempting_pod import PreemptingPod
 from hami_plugins.cli.live.printer import DemoPrinter
 from hami_plugins.cli.live.waiting_gang import WaitingGang
 from hami_plugins.engine.registry import Registry
@@ -51,13 +52,14 @@ class DemoScript:
         alone = self._waiting.alone(before)
         self._writes()
         self._waiting.compare(alone, self._waiting.by_allocator())
-        serving = self._writes()
         self._one_waits()
+        PreemptingPod(self._cluster, self._teller).preempt()
+        serving = self._writes()
         self._agent_dies(NODES[0])
         idle = self._writes()
-        self._card_fails(str(self._cluster.pods()[-1]["spec"]["nodeName"]))
+        self._card_fails(self._waiting.last_node())
         failing = self._writes()
-        self._teller.say(f"API writes of both agents: {registering} to register, {serving} to serve 5 containers,")
+        self._teller.say(f"API writes of both agents: {registering} to register, {serving} to serve 8 containers,")
         self._teller.more(
             f"{idle} for a restart and while nothing changed, {failing} for the failed card and its events"
         )

@@ -120,6 +120,10 @@ class WaitingGang:
         )
         return GangOutcome(members, self._faults())
 
+    def last_node(self) -> str:
+        """The node of its last pod."""
+        return self._members()[-1].node
+
     def compare(self, alone: GangOutcome, by_allocator: GangOutcome) -> None:
         """Both, pod by pod."""
         numbers = self._numbers()

@@ -7,14 +7,10 @@ and what was allocated for a gang that does not become complete is taken back.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
-
-import urllib3
-from urllib3.exceptions import HTTPError
+from typing import Any, NamedTuple
 
 from hami_plugins.engine.apply import assigned
 from hami_plugins.engine.decide import Decider, PodDemand
@@ -28,11 +24,11 @@ from hami_plugins.model.policy import DEFAULT_POLICY
 from hami_plugins.model.units import NodeName
 from hami_plugins.model.verdicts import Fit
 from hami_plugins.queueing.gangs import Need, in_turn, missing, running
+from hami_plugins.sandbox.extender_calls import ExtenderCalls
 from hami_plugins.wire import objects
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.gang_keys import TASK_KEY
 
-_SUCCESS: Final = 200
 _PENDING, _ALLOCATED = 1, 2
 
 
@@ -59,11 +55,11 @@ class ExtenderClient:
 
     def __init__(self, arguments: ExtenderArguments) -> None:
         self.arguments = arguments
-        self._pool = urllib3.PoolManager(timeout=arguments.timeout, retries=False, maxsize=4)
+        self._calls = ExtenderCalls(arguments.url, timeout=arguments.timeout)
 
     def close(self) -> None:
         """Closes the connections."""
-        self._pool.clear()
+        self._calls.close()
 
     def interested(self, pod: Json) -> bool:
         """Whether a pod asks for anything that the extender manages."""
@@ -96,16 +92,8 @@ class ExtenderClient:
 
     def _call(self, verb: str, body: Mapping[str, Any]) -> dict[str, Any] | str:
         """The reply, or what is wrong with it."""
-        url = f"{self.arguments.url.rstrip('/')}/{verb}"
-        sent = json.dumps(body, separators=(",", ":")).encode()
-        try:
-            answer = self._pool.request("POST", url, body=sent, headers={"Content-Type": "application/json"})
-            if answer.status != _SUCCESS:
-                return f"failed {verb} with extender at URL {url}, code {answer.status}"
-            reply = json.loads(answer.data)
-        except (HTTPError, ValueError) as error:
-            return f'Post "{url}": {error}'
-        return reply if isinstance(reply, dict) else f"{verb}: the reply is no object"
+        reply = self._calls.post(verb, body)
+        return reply if isinstance(reply, dict | str) else f"{verb}: the reply is no object"
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,4 +63,4 @@ def test_without_an_agent_to_start_the_rest_is_shown_and_the_reason_is_told(
 
 
 def test_files_of_the_live_part_are_shipped() -> None:
-    assert all(map(examples.live_text, ("cards", "evaluation", "overnight")))
+    assert all(map(examples.live_text, ("background", "cards", "evaluation", "outage", "overnight", "urgent")))
