@@ -293,7 +293,7 @@ class _Column:
         elif nodes is known:
             return
         changed: Iterable[int] = range(len(nodes))
-        if len(nodes) == len(known):
+        if known and len(nodes) == len(known):
             changed = compress(changed, map(is_not, nodes, known))
         else:
             self._answers = [UNREGISTERED] * len(nodes)

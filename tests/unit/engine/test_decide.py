@@ -332,6 +332,14 @@ class TestCatchingUp:
             counts.append(decision.candidates)
         assert counts == [3, 2, 3, 2]
 
+    def test_without_a_node_no_pod_fits_whatever_its_quota_leaves(self) -> None:
+        decider, limits = Decider(REGISTRY), (limited(0), limited(40_000))
+        for left in limits:
+            decider.decide(a_snapshot(self.a, self.b), replace(SLICE, headroom=left), DEFAULT_POLICY)
+        for left in limits:
+            decision = decider.decide(ClusterSnapshot(nodes=()), replace(SLICE, headroom=left), DEFAULT_POLICY)
+            assert decision == Refused(by_node=())
+
 
 histories = st.lists(
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 10)), unique_by=lambda each: each[0], max_size=6),
