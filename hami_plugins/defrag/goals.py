@@ -36,7 +36,7 @@ def infos_of(
             kind, name = _named(each, namespace)
             pods = [_waiting(name, snapshot, each)] if kind == "pod" else waiting_pods_of(snapshot, name, rules, kind)
         for pod in pods:
-            found.setdefault(pod.full_name, take_in(pod, registry, rules))
+            found.setdefault(pod.full_name, take_in(pod, registry, rules, written=bool(pod.uid)))
     return tuple(found.values())
 
 

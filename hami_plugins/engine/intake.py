@@ -65,20 +65,25 @@ class PodInfo:
     words: str = ""
 
 
-def take_in(
+def take_in(  # noqa: PLR0913 - one question with all that belongs to it
     pod: Pod,
     registry: Registry,
     rules: Rules,
     left: Mapping[VendorName, Headroom] | None = None,
     *,
     admitted: bool = False,
+    written: bool = False,
 ) -> PodInfo:
     """Let the webhook see the pod, then read what it asks. ``left`` is what the namespace's quota leaves per vendor.
 
-    One that is ``admitted`` is read as it is: the webhook would not take what it has made of some pods (it gives one
-    Ascend910C device both dies, and several devices no less than their whole memory).
+    One that is ``admitted`` is read as it is. Where it exists, and nobody knows whether a webhook has seen it, vendors
+    have ``written`` into it what they do: they would not take what they have made of some pods (one Ascend910C device
+    gets both dies, and several devices no less than their whole memory).
     """
-    admission = PodAdmission(allowed=True, pod=pod) if admitted else admit(pod, registry, rules.webhook, left)
+    if admitted:
+        admission = PodAdmission(allowed=True, pod=pod)
+    else:
+        admission = admit(pod, registry, rules.webhook, left, written=written)
     if admission.unusable is not None:
         return _unusable(pod, admission, admission.unusable, registry)
     if not admission.allowed:

@@ -75,8 +75,12 @@ def admit(
     registry: Registry,
     settings: WebhookSettings,
     left: Mapping[VendorName, Headroom] | None = None,
+    *,
+    written: bool = False,
 ) -> PodAdmission:
     """The webhook's decision on a new pod. ``left`` is what the namespace's quota leaves, per vendor.
+
+    With ``written`` vendors have written into the pod what they do, and refuse nothing: some would not take that again.
 
     Where HAMi lets a pod with an unusable request through without any accounting, it is denied here.
     """
@@ -86,7 +90,7 @@ def admit(
         return PodAdmission(allowed=True, pod=pod, message=OTHER_SCHEDULER)
     try:
         _refuse_negative(pod, registry)
-        changed = _taken_over(_with_vendors(pod, registry), settings)
+        changed = _taken_over(_with_vendors(pod, registry, written=written), settings)
         demand = demand_of(changed.pod, registry)
     except AdmissionDeniedError as error:
         return replace(_denied(pod, error.message, error.code), detail=error.remedy)
@@ -143,14 +147,15 @@ def _applied_to(container: Container, change: AdmissionChange) -> Container:
             return replace(container, env=container.env | {change.key})
 
 
-def _with_vendors(pod: Pod, registry: Registry) -> PodAdmission:
+def _with_vendors(pod: Pod, registry: Registry, *, written: bool) -> PodAdmission:
     changes: list[PodChange] = []
     claimed: dict[VendorName, None] = {}
     for at in range(len(pod.containers)):
         for spec in registry:
             if spec.dialect is not Dialect.HAMI:
                 continue
-            answer = (spec.admit or _plain)(spec, pod.containers[at], pod)
+            ask = _plain if written or spec.admit is None else spec.admit
+            answer = ask(spec, pod.containers[at], pod)
             if answer.claimed:
                 claimed[spec.name] = None
             for change in answer.changes:

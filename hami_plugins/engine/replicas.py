@@ -26,7 +26,7 @@ def key_of(pod: Pod) -> Hashable:
         pod.priority,
         pod.priority_class,
         pod.runtime_class,
-        (pod.gated, pod.terminating, pod.init_finished, pod.preempts, pod.preemptable),
+        (pod.gated, pod.terminating, pod.init_finished, pod.preempts, pod.preemptable, bool(pod.uid)),
         pod.nominated,
         pod.disruption,
     )

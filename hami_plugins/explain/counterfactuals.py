@@ -41,9 +41,9 @@ def counterfactuals(
     if barred:
         pod = replace(pod, constraints=replace(pod.constraints, barred=barred))
     left = quota.left_in(snapshot, pod.namespace, planner.registry)
-    intake = take_in(pod, planner.registry, planner.rules, left)
+    intake = take_in(pod, planner.registry, planner.rules, left, written=bool(pod.uid))
     if not intake.admission.allowed and left:
-        intake = take_in(pod, planner.registry, planner.rules)
+        intake = take_in(pod, planner.registry, planner.rules, written=bool(pod.uid))
     if intake.refusal:
         return ()
     demand = replace(intake.demand, headroom=tuple(sorted((left or {}).items())))

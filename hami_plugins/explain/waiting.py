@@ -64,7 +64,7 @@ def asking(snapshot: ClusterSnapshot, planner: Planner) -> Iterator[PodInfo]:
     for pod in snapshot.pending:
         if any(planner.registry.asked_by(each) for each in pod.containers):
             left = quota.left_in(snapshot, pod.namespace, planner.registry)
-            intake = take_in(pod, planner.registry, planner.rules, left)
+            intake = take_in(pod, planner.registry, planner.rules, left, written=bool(pod.uid))
             if intake.refusal or intake.demand.devices.wants_devices:
                 yield intake
 

@@ -52,7 +52,7 @@ class PodEvaluator:
         known = self._read.get(key)
         if known is not None:
             return replicas.intake_of(pod, known)
-        found = created(take_in(pod, self.registry, self.rules))
+        found = created(take_in(pod, self.registry, self.rules, written=bool(pod.uid)))
         if replicas.are_shared(found):
             self._read[key] = found
         return found
@@ -72,7 +72,8 @@ class PodEvaluator:
         if limits is None:
             return self.read(pod)
         used = quota.used_by(snapshot, pod.namespace, self.registry)
-        return created(take_in(pod, self.registry, self.rules, dict(quota.headroom(limits, used, self.registry))))
+        left = dict(quota.headroom(limits, used, self.registry))
+        return created(take_in(pod, self.registry, self.rules, left, written=bool(pod.uid)))
 
     def refused(self, snapshot: ClusterSnapshot, unit: str, intake: PodInfo) -> PodPlan:
         """The plan of a pod that never gets to a decision, because of what it says itself."""

@@ -14,6 +14,7 @@ from hami_plugins.model.requests import ContainerDemand, ContainerKind
 from hami_plugins.model.units import CoreShare, MiB, NodeName, PodUid, VendorName
 from hami_plugins.model.vendor import AdmissionChange, ContainerAdmission, Headroom, VendorSpec
 from hami_plugins.model.vendor_names import ResourceNames
+from hami_plugins.vendors import ascend
 from tests import acme
 from tests.builders import ACME, CORES, COUNT, MEMORY, a_container, a_demand, a_pod, a_request
 
@@ -59,6 +60,21 @@ def test_what_the_webhook_made_of_a_pod_is_not_shown_to_it_again() -> None:
     first = take_in(a_pod(), vendors, Rules())
     assert take_in(first.pod, vendors, Rules()).refusal
     assert take_in(first.pod, vendors, Rules(), admitted=True).demand == first.demand
+
+
+def test_a_pod_that_exists_is_as_the_webhook_has_left_it() -> None:
+    """HAMi gives one device of an Ascend 910C both dies, and several devices no less than their whole memory."""
+    (spec,) = (each for each in ascend.SPECS if each.name == "Ascend910C")
+    registry, names = Registry([spec]), spec.resources
+    first = take_in(a_pod(a_container({names.count: 1, names.memory: 16_384})), registry, Rules())
+    assert (first.pod.containers[0].limits[names.count].whole, first.refusal) == (2, "")
+    assert take_in(first.pod, registry, Rules(), written=True).demand == first.demand
+    assert take_in(first.pod, registry, Rules()).refusal
+
+
+def test_a_pod_that_exists_and_is_none_of_hamis_is_refused() -> None:
+    privileged = a_pod(a_container({COUNT: 1}, privileged=True))
+    assert "privileged" in take_in(privileged, REGISTRY, Rules(), written=True).refusal
 
 
 def test_a_denied_pod_goes_no_further() -> None:
