@@ -30,7 +30,10 @@ RESOURCES: Final[Mapping[str, Outdated]] = {
     "cambricon.com/mlu590.smlu.vcore": Outdated("cambricon.com/mlu.smlu.vcore"),
     "cambricon.com/mlu590.smlu.vmemory": Outdated("cambricon.com/mlu.smlu.vmemory"),
     "enflame.com/vgcu": Outdated(
-        "", "ask for enflame.com/drs-gcu (slices), or for enflame.com/gcu-memory and gcu-core"
+        "",
+        "ask for enflame.com/drs-gcu (slices), or for enflame.com/gcu-memory and gcu-core; where resourceNameVGCU of "
+        "HAMi's device config is this name, give that file with --settings",
+        why="HAMi reads this name only where its device config has it",
     ),
     "enflame.com/vgcu-percentage": Outdated("", "ask for enflame.com/gcu-core, a percentage of one card"),
     "huawei.com/Ascend910B": Outdated(

@@ -7,10 +7,13 @@ from dataclasses import replace
 
 from hami_plugins.engine.eligibility import tolerated_by_request
 from hami_plugins.engine.registry import Registry
+from hami_plugins.inputs.unread_keys import AnnotatedPod, unread
+from hami_plugins.inputs.vocabulary import Vocabulary
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
+from hami_plugins.model.pods import Pod
 from hami_plugins.model.quantity import Quantity
-from hami_plugins.plan import koordinator
+from hami_plugins.plan import koordinator, same_card
 from hami_plugins.queueing import schedulers
 from hami_plugins.queueing.stages import PlanUnit, PodPlan, Stage
 
@@ -18,7 +21,7 @@ from hami_plugins.queueing.stages import PlanUnit, PodPlan, Stage
 def remarked(
     plans: Sequence[PodPlan], units: Sequence[PlanUnit], snapshot: ClusterSnapshot, registry: Registry
 ) -> Iterator[PodPlan]:
-    """The plans with notes: on pods that run already, on unknown schedulers and priorities."""
+    """The plans with notes: on pods that run already, on unknown schedulers and priorities, on unread annotations."""
     names = {plan.pod.full_name for plan in plans}
     runs = {
         record.full_name: entry.name
@@ -26,6 +29,7 @@ def remarked(
         for record in entry.pods
         if record.full_name in names and not record.terminating
     }
+    unread_notes = UnreadNotes(registry)
     classes = {unit.name: unit.priority_class for unit in units} if len(units) > 1 else {}
     for plan in plans:
         notes = plan.notes
@@ -36,11 +40,34 @@ def remarked(
         notes += (stranger,) if stranger else ()
         notes += tuple(koordinator.notes(plan, snapshot))
         notes += tuple(_written_over(plan))
+        notes += tuple(same_card.notes(plan, registry))
+        notes += unread_notes.of(plan.intake.submitted)
         unknown = _unknown_class(plan, classes.get(plan.unit), snapshot)
         if unknown:
             notes += (f"the listing has no PriorityClass {unknown}, so its priority counts as 0",)
         notes += (*_scoped(plan, snapshot), *_tolerated(plan, snapshot))
         yield replace(plan, notes=notes) if notes != plan.notes else plan
+
+
+class UnreadNotes:
+    """Notes on annotations that nothing reads. Pods with equal annotations and resources are looked at once."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._vocabulary = Vocabulary.of(registry)
+        self._known: dict[tuple[object, ...], tuple[str, ...]] = {}
+
+    def of(self, pod: Pod) -> tuple[str, ...]:
+        """The notes on a pod as it is submitted."""
+        if not pod.annotations:
+            return ()
+        names = (name for each in pod.containers for name in (*each.limits, *each.requests))
+        resources = tuple(dict.fromkeys(names))
+        key = (*sorted(pod.annotations.items()), resources)
+        found = self._known.get(key)
+        if found is None:
+            about = AnnotatedPod(pod.annotations, resources, self._vocabulary)
+            found = self._known[key] = tuple(f"{each.words}; {each.remedy}" for each in unread(about))
+        return found
 
 
 def _written_over(plan: PodPlan) -> Iterator[str]:

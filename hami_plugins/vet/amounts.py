@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from hami_plugins.inputs.vocabulary import speaks
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors import volcano_releases
@@ -12,7 +13,6 @@ from hami_plugins.vet import facts, memory, values
 from hami_plugins.vet.context import Context, each_request, where
 from hami_plugins.vet.findings import RewriteFix, VetRule, VetSeverity, Violation
 from hami_plugins.vet.resources import ContainerView, PodView, ResourceEntry
-from hami_plugins.vet.vocabulary import speaks
 
 
 def request_alone(spec: VendorSpec, container: ContainerView, pod: PodView, _: Context) -> Iterator[Violation]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.registry import Registry
 from hami_plugins.inputs.manifests import Document
+from hami_plugins.inputs.vocabulary import Vocabulary, domain, speaks
 from hami_plugins.model.cluster import ClusterSnapshot, Queue
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.vendor import VendorSpec
@@ -21,7 +22,6 @@ from hami_plugins.vet.pods_by_queue import NOBODY, PodsByQueue
 from hami_plugins.vet.resources import ContainerView, PodView, Subject
 from hami_plugins.vet.settings import VetSettings
 from hami_plugins.vet.suppression import NOTHING, Suppression
-from hami_plugins.vet.vocabulary import Vocabulary, domain, speaks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

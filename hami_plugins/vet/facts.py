@@ -1,4 +1,4 @@
-"""What people get wrong about particular vendors: dead keys, foreign names, limits that a ``VendorSpec`` does not say.
+"""What people get wrong about particular vendors: foreign names, limits that a ``VendorSpec`` does not say.
 
 Everything that the registered vendors say themselves (names, units, webhook) is asked of them, not written here.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from hami_plugins.engine import annotate
 from hami_plugins.model.units import MiB, VendorName
 
 FOREIGN_RESOURCES: Final[Mapping[str, str]] = {
@@ -31,43 +30,6 @@ PRESENT_NAMES: Final[Mapping[str, str]] = {
 
 STATIC_PARTITION: Final = "nvidia.com/mig-"
 """Prefix of the resources of cards that are cut by hand (MIG strategy ``mixed``)."""
-
-DEAD_KEYS: Final[Mapping[str, str]] = {
-    "birentech.com/use-biren": "birentech.com/use-gpuuuid",
-    "birentech.com/nouse-biren": "birentech.com/nouse-gpuuuid",
-    "cambricon.com/use-mlutype": "cambricon.com/use-gpuuuid",
-    "cambricon.com/nouse-mlutype": "cambricon.com/nouse-gpuuuid",
-    "vastaitech.com/use-va": "vastaitech.com/use-gpuuuid",
-    "vastaitech.com/nouse-va": "vastaitech.com/nouse-gpuuuid",
-}
-"""Model selectors that HAMi defines and never reads, and the selector by id of the same vendor."""
-
-WRONG_VOLCANO_KEYS: Final[Mapping[str, str]] = {
-    "volcano.sh/queue-name": "scheduling.volcano.sh/queue-name",
-    "scheduling.volcano.sh/group-name": "scheduling.k8s.io/group-name",
-    "volcano.sh/group-name": "scheduling.k8s.io/group-name",
-    "scheduling.volcano.sh/queue": "scheduling.volcano.sh/queue-name",
-}
-"""Keys that look like the ones Volcano reads on pods outside its own jobs."""
-
-NODE_KEYS: Final = frozenset(
-    {
-        "hami.io/device-cordon",
-        "hami-vnpu-core",
-        "metax-tech.com/gpu.topology.losses",
-        "metax-tech.com/gpu.topology.scores",
-    }
-)
-"""Annotations of nodes that vendors list among their inputs."""
-
-BOOKKEEPING_KEYS: Final = frozenset(
-    {
-        *annotate.BOOKKEEPING,
-        "volcano.sh/vgpu-node", "volcano.sh/vgpu-time", "volcano.sh/vgpu-ids-new", "volcano.sh/devices-to-allocate",
-        "volcano.sh/bind-phase", "volcano.sh/bind-time",
-    }
-)  # fmt: skip
-"""What schedulers and node agents write on pods, beside the keys that vendors name."""
 
 WHOLE_WHEN_SEVERAL: Final[Mapping[VendorName, str]] = {
     **dict.fromkeys(

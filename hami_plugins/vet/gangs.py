@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from hami_plugins.inputs.excerpts import excerpt
 from hami_plugins.inputs.typos import MOST_NAMED
+from hami_plugins.inputs.vocabulary import WRONG_VOLCANO_KEYS
 from hami_plugins.inputs.workloads.gangs import DEFAULT_QUEUE
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.queueing import usage
 from hami_plugins.vendors import volcano_releases
 from hami_plugins.vendors.volcano import PERCENTAGE, SPREAD_KEY
-from hami_plugins.vet import facts
 from hami_plugins.vet.context import Context, each_request, none_of, where
-from hami_plugins.vet.excerpts import excerpt
 from hami_plugins.vet.findings import RenameFix, VetRule, VetSeverity, Violation
 from hami_plugins.vet.queues import BEFORE_THE_GATE, GROUPS, JOB, QUEUE, count, group_named, named, replicas
 from hami_plugins.vet.resources import ContainerView, PodView, Subject
@@ -180,7 +180,7 @@ def wrong_key(subject: Subject, context: Context) -> Iterator[Violation]:
     for pod in subject.pods:
         if pod.scheduler not in context.settings.volcano or pod.placed:
             continue
-        for key, right in facts.WRONG_VOLCANO_KEYS.items():
+        for key, right in WRONG_VOLCANO_KEYS.items():
             if key not in pod.annotations or right in pod.annotations:
                 continue
             if right == GROUP_KEY and SPREAD_KEY in pod.annotations:

@@ -2,104 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from hami_plugins.engine.policies import NUMA_BIND_KEY
-from hami_plugins.inputs import typos
+from hami_plugins.inputs import unread_keys
+from hami_plugins.inputs.excerpts import excerpt
 from hami_plugins.inputs.manifests import Path
+from hami_plugins.inputs.unread_keys import AnnotatedPod, UnreadRule
+from hami_plugins.inputs.vocabulary import POLICY_KEYS, domain
 from hami_plugins.vendors import volcano_releases
-from hami_plugins.vet import facts, suppression
 from hami_plugins.vet.context import Context, each_pod
-from hami_plugins.vet.excerpts import excerpt
-from hami_plugins.vet.findings import RenameFix, VetRule, VetSeverity, Violation
+from hami_plugins.vet.findings import Check, RenameFix, VetRule, VetSeverity, Violation
 from hami_plugins.vet.queues import JOB
 from hami_plugins.vet.resources import PodView, Subject
-from hami_plugins.vet.vocabulary import HAMI_DOMAIN, POLICY_KEYS, domain
-
-_WISH: Final = re.compile(r"(^(no-?)?use-)|uuid|gpu|npu|policy|-mode$|bind|type$|weights", re.IGNORECASE)
-"""Keys that look like a wish to a scheduler."""
 
 
-def misspelt(pod: PodView, context: Context) -> Iterator[Violation]:
-    """Keys near one that is read."""
-    for key in _strangers(pod, context):
-        matches = _meant(key, pod, context)
-        if matches:
-            yield Violation(
-                pod.annotation(key),
-                f"{_said(pod, key)}: nothing reads this key",
-                f"did you mean {' or '.join(matches)}?",
-                RenameFix(pod.annotation(key), matches[0]) if len(matches) == 1 else None,
-            )
+def _each(rule: UnreadRule) -> Check:
+    """A rule about annotations that nothing reads as a check of objects."""
 
+    def over_pods(pod: PodView, context: Context) -> Iterator[Violation]:
+        resources = tuple(name for container in pod.containers for name in container.amounts)
+        for key, words, remedy, meant in rule(AnnotatedPod(pod.annotations, resources, context.vocabulary)):
+            path = pod.annotation(key)
+            fix = RenameFix(path, meant[0]) if len(meant) == 1 else None
+            yield Violation(path, f"{pod.label}, {words}" if pod.label else words, remedy, fix)
 
-def unknown(pod: PodView, context: Context) -> Iterator[Violation]:
-    """Keys in a vendor's domain that are near nothing."""
-    for key in _strangers(pod, context):
-        home = domain(key)
-        preferred = home == HAMI_DOMAIN or (home in context.vocabulary.domains and _WISH.search(key.rpartition("/")[2]))
-        if preferred and not _meant(key, pod, context):
-            yield Violation(
-                pod.annotation(key),
-                f"{_said(pod, key)}: nothing reads this key",
-                "drop it, or write a key that `hami-plugins vendors` lists",
-            )
-
-
-def dead(pod: PodView, context: Context) -> Iterator[Violation]:
-    """Keys that a vendor defines and never reads."""
-    for key in pod.annotations:
-        if key in facts.DEAD_KEYS and key not in context.vocabulary.readers:
-            yield Violation(
-                pod.annotation(key),
-                f"{_said(pod, key)}: the vendor defines this key, and nothing reads it",
-                f"select nodes by their labels, or cards by {facts.DEAD_KEYS[key]}",
-            )
-
-
-def of_another_vendor(pod: PodView, context: Context) -> Iterator[Violation]:
-    """Keys of vendors that the pod does not ask."""
-    asked = context.asked_by(pod)
-    if not asked and any(context.is_vendors(name) for container in pod.containers for name in container.amounts):
-        return
-    for key in pod.annotations:
-        readers = context.vocabulary.readers.get(key)
-        if readers is None:
-            continue
-        if key == NUMA_BIND_KEY:
-            readers = tuple(spec for spec in context.registry if spec.fitting.binds_numa)
-        names = {spec.name for spec in readers}
-        if any(spec.name in names for spec in asked):
-            continue
-        whose = " or ".join(dict.fromkeys(spec.title for spec in readers))
-        own = [each for spec in asked for each in (*spec.keys.use_ids, spec.keys.use_models) if each]
-        yield Violation(
-            pod.annotation(key),
-            f"{_said(pod, key)} is for {whose}, which no container of the pod asks for",
-            f"use {' or '.join(own)}, or drop it" if own and key in context.vocabulary.selectors else "drop it",
-        )
-
-
-def policy_unread(pod: PodView, context: Context) -> Iterator[Violation]:
-    """HAMi's preferences on pods that HAMi's scheduler does not place."""
-    if context.in_hami_words(pod):
-        return
-    in_volcano_words = context.in_volcano_words(pod)
-    if not in_volcano_words and any(
-        context.is_vendors(name) for container in pod.containers for name in container.amounts
-    ):
-        return
-    for key in POLICY_KEYS:
-        if key not in pod.annotations:
-            continue
-        if in_volcano_words:
-            why = "Volcano orders cards by the argument deviceshare.SchedulePolicy, not by the pod"
-            fix = "set the policy in the scheduler's configuration"
-        else:
-            why, fix = "no container of the pod asks for devices", "drop it"
-        yield Violation(pod.annotation(key), f"{_said(pod, key)} is ignored: {why}", fix)
+    return each_pod(over_pods)
 
 
 def misplaced(subject: Subject, context: Context) -> Iterator[Violation]:
@@ -119,13 +47,6 @@ def misplaced(subject: Subject, context: Context) -> Iterator[Violation]:
         yield from _among_labels(("metadata", "labels"), subject.labels, wanted)
     for pod in subject.pods:
         yield from _among_labels(pod.of("metadata", "labels"), pod.labels, wanted)
-
-
-def of_nodes(pod: PodView, context: Context) -> Iterator[Violation]:
-    """Keys for nodes on pods."""
-    for key in pod.annotations:
-        if key in context.vocabulary.of_nodes:
-            yield Violation(pod.annotation(key), f"{_said(pod, key)} is read on nodes, not on pods", "drop it")
 
 
 def ids_unread(pod: PodView, context: Context) -> Iterator[Violation]:
@@ -155,25 +76,6 @@ def _among_labels(path: Path, labels: Mapping[str, str], wanted: set[str]) -> It
             )
 
 
-def _strangers(pod: PodView, context: Context) -> Iterator[str]:
-    """The keys of an annotation that mean nothing to anybody known here."""
-    words = context.vocabulary
-    for key in pod.annotations:
-        known = key in words.readers or key in POLICY_KEYS or key in words.written or key in words.of_nodes
-        other = key in facts.DEAD_KEYS or key in facts.WRONG_VOLCANO_KEYS or key in words.resources
-        if "/" in key and not known and not other and key != suppression.KEY:
-            yield key
-
-
-def _meant(key: str, pod: PodView, context: Context) -> tuple[str, ...]:
-    """The keys that a strange one is likely to mean."""
-    for specs in (context.asked_by(pod), tuple(context.registry)):
-        own = context.vocabulary.own_selector(key, specs)
-        if own:
-            return own[:3]
-    return typos.closest(key, context.vocabulary.inputs)[:3]
-
-
 def _said(pod: PodView, key: str) -> str:
     prefix = f"{pod.label}, " if pod.label else ""
     return f"{prefix}annotation {key}={excerpt(pod.annotations[key])}"
@@ -187,7 +89,7 @@ RULES: Final = (
         summary="An annotation is spelled almost like one that is read, or like another vendor's.",
         why="It is ignored silently: the pod gets any card, under any policy.",
         fix="Write the key as it is read; `hami-plugins vendors NAME` shows a vendor's keys.",
-        check=each_pod(misspelt),
+        check=_each(unread_keys.misspelt),
     ),
     VetRule(
         id="HP402",
@@ -196,7 +98,7 @@ RULES: Final = (
         summary="An annotation in HAMi's or a vendor's domain has no reader.",
         why="The annotation has no effect.",
         fix="Drop it.",
-        check=each_pod(unknown),
+        check=_each(unread_keys.unknown),
     ),
     VetRule(
         id="HP403",
@@ -205,7 +107,7 @@ RULES: Final = (
         summary="An annotation that documents describe and no code reads.",
         why="cambricon.com/use-mlutype and its like select nothing.",
         fix="Select nodes by labels, or cards by id.",
-        check=each_pod(dead),
+        check=_each(unread_keys.dead),
     ),
     VetRule(
         id="HP404",
@@ -214,7 +116,7 @@ RULES: Final = (
         summary="A selector or option is for a vendor that the pod does not ask.",
         why="Only the vendor that it belongs to reads it.",
         fix="Write the key of the vendor that is asked, or drop it.",
-        check=each_pod(of_another_vendor),
+        check=_each(unread_keys.of_another_vendor),
     ),
     VetRule(
         id="HP405",
@@ -223,7 +125,7 @@ RULES: Final = (
         summary="A pod has HAMi's scheduling policies, and HAMi's scheduler does not place its devices.",
         why="Volcano reads its policy from its own configuration.",
         fix="Set the policy where it is read.",
-        check=each_pod(policy_unread),
+        check=_each(unread_keys.policies),
     ),
     VetRule(
         id="HP406",
@@ -241,7 +143,7 @@ RULES: Final = (
         summary="An annotation that is read on nodes is set on a pod.",
         why="It has no effect there.",
         fix="Drop it.",
-        check=each_pod(of_nodes),
+        check=_each(unread_keys.of_nodes),
     ),
     VetRule(
         id="HP408",

@@ -11,6 +11,7 @@ from hami_plugins.engine.demand import WHOLE, request_of
 from hami_plugins.engine.mutate import DEFAULT_SCHEDULER
 from hami_plugins.errors import InvalidRequestError
 from hami_plugins.inputs.manifests import Path
+from hami_plugins.inputs.vocabulary import speaks
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.requests import ContainerKind, DeviceRequest
@@ -20,7 +21,6 @@ from hami_plugins.vet import facts
 from hami_plugins.vet.context import Context, each_pod, where
 from hami_plugins.vet.findings import RewriteFix, VetRule, VetSeverity, Violation
 from hami_plugins.vet.resources import ContainerView, PodView
-from hami_plugins.vet.vocabulary import speaks
 from hami_plugins.wire.koordinator import MEMORY, RATIO, misspells_hami_core
 
 ENFORCED: Final = "HAMi-core"

@@ -7,11 +7,11 @@ from typing import Final
 
 from hami_plugins.engine import koordinator
 from hami_plugins.inputs import old_names, typos
+from hami_plugins.inputs.vocabulary import domain
 from hami_plugins.vet import facts
 from hami_plugins.vet.context import Context, each_container, where
 from hami_plugins.vet.findings import RenameFix, VetRule, VetSeverity, Violation
 from hami_plugins.vet.resources import ContainerView, PodView, ResourceEntry, Subject
-from hami_plugins.vet.vocabulary import domain
 
 
 def misspelt(container: ContainerView, pod: PodView, context: Context) -> Iterator[Violation]:

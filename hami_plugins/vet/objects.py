@@ -7,7 +7,7 @@ from typing import Final
 
 from hami_plugins.errors import ManifestError
 from hami_plugins.inputs import workloads
-from hami_plugins.vet import suppression
+from hami_plugins.inputs.vocabulary import IGNORE_KEY
 from hami_plugins.vet.context import Context
 from hami_plugins.vet.findings import VetFinding, VetRule, VetSeverity, Violation, no_flaw
 from hami_plugins.vet.reader import UnreadableManifest
@@ -29,8 +29,8 @@ def strange_words(subject: Subject, context: Context) -> Iterator[Violation]:
     for word in context.overlooked(subject).words:
         if word not in context.rule_names:
             yield Violation(
-                ("metadata", "annotations", suppression.KEY),
-                f"{suppression.KEY} names {word}, which is not a rule",
+                ("metadata", "annotations", IGNORE_KEY),
+                f"{IGNORE_KEY} names {word}, which is not a rule",
                 "write ids such as HP101; `hami-plugins vet --list-rules` lists them",
             )
 

@@ -8,6 +8,7 @@ from hami_plugins.engine.apply import removed
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.registry import Registry
 from hami_plugins.inputs.manifests import Document
+from hami_plugins.inputs.vocabulary import Vocabulary
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.vet import edits, objects, suppression
 from hami_plugins.vet.cluster_objects import ClusterObjects, is_looked_at
@@ -22,7 +23,6 @@ from hami_plugins.vet.resources import Subject, subject_of
 from hami_plugins.vet.scheduling import is_unseen
 from hami_plugins.vet.settings import VetSettings
 from hami_plugins.vet.table import RULES
-from hami_plugins.vet.vocabulary import Vocabulary
 
 
 def vet(

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from hami_plugins.engine.annotate import NODE_KEY
+from hami_plugins.inputs.excerpts import excerpt
+from hami_plugins.inputs.vocabulary import speaks
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.vet.context import Context, each_container, each_pod, where
-from hami_plugins.vet.excerpts import excerpt
 from hami_plugins.vet.findings import VetRule, VetSeverity, Violation
 from hami_plugins.vet.resources import ContainerView, PodView
-from hami_plugins.vet.vocabulary import speaks
 from hami_plugins.wire import koordinator_hints, slice_variables
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from hami_plugins.engine.mutate import DEFAULT_SCHEDULER
+from hami_plugins.inputs.vocabulary import speaks
 from hami_plugins.inputs.workloads.pods import VOLCANO
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.vendor import VendorSpec
@@ -14,7 +15,6 @@ from hami_plugins.vet import facts
 from hami_plugins.vet.context import Context, each_pod, each_request, where
 from hami_plugins.vet.findings import RewriteFix, VetRule, VetSeverity, Violation
 from hami_plugins.vet.resources import ContainerView, PodView, Subject
-from hami_plugins.vet.vocabulary import speaks
 from hami_plugins.wire import allocator_mark
 
 IGNORE_LABEL: Final = "hami.io/webhook"

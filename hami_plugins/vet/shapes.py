@@ -11,6 +11,7 @@ from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.quantity import NANO, Quantity
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.plan import same_card
 from hami_plugins.vendors import volcano_releases
 from hami_plugins.vet import facts, parsed_requests
 from hami_plugins.vet.context import Context, each_pod, each_request, where
@@ -21,16 +22,16 @@ _INSTANCE_LABEL: Final = "node.kubernetes.io/instance-type"
 
 
 def many_cards(spec: VendorSpec, container: ContainerView, pod: PodView, context: Context) -> Iterator[Violation]:
-    """Counts of virtual cards where physical ones are counted."""
+    """Counts of virtual cards where different ones are counted."""
     asked, count = _count(spec, container)
     if asked is None or count in facts.USUAL_CARDS or count < 1 or not spec.resources.memory:
         return
-    if context.in_cluster(spec):
+    if context.in_cluster(spec) or not same_card.takes_cards(spec, pod.annotations):
         return
     yield Violation(
         asked.path,
-        f"{where(container, pod)}: {asked.resource}={asked.text} counts physical cards of one node, and few nodes have "
-        f"{count}; that a card can be shared by 10 containers does not make it 10 cards",
+        f"{where(container, pod)}: {asked.resource}={asked.text} {same_card.counted_words(spec, pod.annotations)}, and "
+        f"few nodes have {count} cards; that a card can be shared by 10 containers does not make it 10 cards",
         f"write the number of different cards the container needs, usually 1, with {spec.resources.memory} for a part",
     )
 
@@ -286,8 +287,9 @@ RULES: Final = (
         name="many-cards",
         severity=VetSeverity.WARNING,
         summary="A container asks for more cards than machines have.",
-        why="The count is one of physical cards. deviceSplitCount (10 by default) says how many containers share a "
-        "card, so a node that shows 10 per card still has one.",
+        why="The count is one of different cards of a node. deviceSplitCount (10 by default) says how many containers "
+        "share a card, so a node that shows 10 per card still has one. Only on cards in mode mig the count is one of "
+        "instances, several of which may be on one card.",
         fix="Ask for as many different cards as the container uses, and for memory and cores to get parts of them.",
         check=each_request(many_cards),
     ),

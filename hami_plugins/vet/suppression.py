@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hami_plugins.inputs.manifests import Document
+from hami_plugins.inputs.vocabulary import IGNORE_KEY
 from hami_plugins.vet.reader import lines_of
 from hami_plugins.vet.resources import Subject
 
-KEY: Final = "hami-plugins.io/vet-ignore"
-
-_COMMENT: Final = re.compile(rf"#\s*{re.escape(KEY)}\s*[:=]\s*(?P<words>[^#\n]*)")
+_COMMENT: Final = re.compile(rf"#\s*{re.escape(IGNORE_KEY)}\s*[:=]\s*(?P<words>[^#\n]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ def suppressions(subjects: Iterable[Subject]) -> Mapping[Document, Suppression]:
     for of_file in by_file.values():
         text = of_file[0].document.file.text
         annotated = {subject.document: _annotated(subject) for subject in of_file}
-        if KEY not in text:  # objects of a cluster have no text
+        if IGNORE_KEY not in text:  # objects of a cluster have no text
             found.update((document, Suppression(words)) for document, words in annotated.items() if words)
             continue
         comments = {at: said for at, line in enumerate(text.split("\n"), start=1) if (said := _comment(line))}
@@ -72,7 +71,7 @@ def words_of(text: str) -> frozenset[str]:
 
 
 def _annotated(subject: Subject) -> frozenset[str]:
-    texts = [subject.annotations.get(KEY, ""), *(pod.annotations.get(KEY, "") for pod in subject.pods)]
+    texts = [subject.annotations.get(IGNORE_KEY, ""), *(pod.annotations.get(IGNORE_KEY, "") for pod in subject.pods)]
     return frozenset[str]().union(*map(words_of, texts))
 
 

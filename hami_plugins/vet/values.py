@@ -7,9 +7,9 @@ from typing import Final
 
 from hami_plugins.errors import WireError
 from hami_plugins.inputs import typos
+from hami_plugins.inputs.excerpts import excerpt
 from hami_plugins.vet import facts
 from hami_plugins.vet.context import Context, each_pod
-from hami_plugins.vet.excerpts import excerpt
 from hami_plugins.vet.findings import RewriteFix, VetRule, VetSeverity, Violation
 from hami_plugins.vet.resources import PodView
 from hami_plugins.wire import scoring_weights

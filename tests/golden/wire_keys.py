@@ -7,10 +7,11 @@ from typing import Final
 
 from hami_plugins.engine import annotate, policies
 from hami_plugins.inputs.fleets import templates as templates_of_fleets
+from hami_plugins.inputs.vocabulary import IGNORE_KEY
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors import BUILTIN
 from hami_plugins.vendors.volcano import TOUCHED_KEY
-from hami_plugins.vet import scheduling, suppression
+from hami_plugins.vet import scheduling
 from hami_plugins.wire import (
     allocator_mark,
     gang_keys,
@@ -126,7 +127,7 @@ SHARED: Final[Mapping[str, Mapping[str, str]]] = {
         "label publisher": wanted.PUBLISHER_LABEL,
         "label family of a HyperNode": hypernodes.FAMILY_LABEL,
     },
-    "manifests, ours": {"annotation findings to overlook": suppression.KEY},
+    "manifests, ours": {"annotation findings to overlook": IGNORE_KEY},
 }
 """What belongs to no vendor."""
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from hami_plugins.engine import annotate
 from hami_plugins.engine.policies import DEVICE_POLICY_KEY, NODE_POLICY_KEY
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.vendor import VendorSpec
-from hami_plugins.vet import facts
 from hami_plugins.wire import scoring_weights
 
 POLICY_KEYS: Final = (NODE_POLICY_KEY, DEVICE_POLICY_KEY, scoring_weights.KEY)
@@ -18,8 +18,49 @@ POLICY_KEYS: Final = (NODE_POLICY_KEY, DEVICE_POLICY_KEY, scoring_weights.KEY)
 
 HAMI_DOMAIN: Final = "hami.io"
 
+IGNORE_KEY: Final = "hami-plugins.io/vet-ignore"
+"""By this annotation the author of an object asks ``vet`` to overlook findings."""
+
 _GENERAL: Final = "scheduling."
 """Domains of keys that schedulers read for more than devices."""
+
+
+DEAD_KEYS: Final[Mapping[str, str]] = {
+    "birentech.com/use-biren": "birentech.com/use-gpuuuid",
+    "birentech.com/nouse-biren": "birentech.com/nouse-gpuuuid",
+    "cambricon.com/use-mlutype": "cambricon.com/use-gpuuuid",
+    "cambricon.com/nouse-mlutype": "cambricon.com/nouse-gpuuuid",
+    "vastaitech.com/use-va": "vastaitech.com/use-gpuuuid",
+    "vastaitech.com/nouse-va": "vastaitech.com/nouse-gpuuuid",
+}
+"""Model selectors that HAMi defines and never reads, and the selector by id of the same vendor."""
+
+WRONG_VOLCANO_KEYS: Final[Mapping[str, str]] = {
+    "volcano.sh/queue-name": "scheduling.volcano.sh/queue-name",
+    "scheduling.volcano.sh/group-name": "scheduling.k8s.io/group-name",
+    "volcano.sh/group-name": "scheduling.k8s.io/group-name",
+    "scheduling.volcano.sh/queue": "scheduling.volcano.sh/queue-name",
+}
+"""Keys that look like the ones Volcano reads on pods outside its own jobs."""
+
+NODE_KEYS: Final = frozenset(
+    {
+        "hami.io/device-cordon",
+        "hami-vnpu-core",
+        "metax-tech.com/gpu.topology.losses",
+        "metax-tech.com/gpu.topology.scores",
+    }
+)
+"""Annotations of nodes that vendors list among their inputs."""
+
+BOOKKEEPING_KEYS: Final = frozenset(
+    {
+        *annotate.BOOKKEEPING,
+        "volcano.sh/vgpu-node", "volcano.sh/vgpu-time", "volcano.sh/vgpu-ids-new", "volcano.sh/devices-to-allocate",
+        "volcano.sh/bind-phase", "volcano.sh/bind-time",
+    }
+)  # fmt: skip
+"""What schedulers and node agents write on pods, beside the keys that vendors name."""
 
 
 def domain(word: str) -> str:
@@ -31,10 +72,11 @@ def domain(word: str) -> str:
 class Vocabulary:
     """Words by meaning. ``readers`` says which vendors read an annotation of a pod; the policy keys have no readers.
 
-    ``selectors`` are the keys among them that list ids or models, ``written`` those that schedulers and agents write,
-    ``of_nodes`` those that belong on nodes.
+    ``specs`` are the vendors, ``selectors`` the keys among them that list ids or models, ``written`` those that
+    schedulers and agents write, ``of_nodes`` those that belong on nodes.
     """
 
+    specs: tuple[VendorSpec, ...]
     resources: Mapping[str, VendorSpec]
     domains: frozenset[str]
     readers: Mapping[str, tuple[VendorSpec, ...]]
@@ -46,8 +88,8 @@ class Vocabulary:
     def of(cls, registry: Registry) -> Vocabulary:
         """The words of some vendors."""
         readers: dict[str, list[VendorSpec]] = {}
-        written = set(facts.BOOKKEEPING_KEYS)
-        of_nodes = set(facts.NODE_KEYS)
+        written = set(BOOKKEEPING_KEYS)
+        of_nodes = set(NODE_KEYS)
         selectors: set[str] = set()
         for spec in registry:
             keys = spec.keys
@@ -62,6 +104,7 @@ class Vocabulary:
             readers.pop(key, None)
         resources = registry.resources
         return cls(
+            specs=tuple(registry),
             resources=resources,
             domains=frozenset({domain(word) for word in (*resources, *readers)} - {"", HAMI_DOMAIN}),
             readers={key: tuple(specs) for key, specs in readers.items()},
