@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hami_plugins.cli import plan
@@ -40,7 +41,7 @@ def run(order: ExplainOptions) -> int:
     settings = inputs.settings_of(order.settings)
     registry = inputs.registry_of(settings)
     beside = _beside(order.usage)
-    source = cluster_source(order.snapshot, order.fleet, order.context, order.kubeconfig)
+    source = replace(cluster_source(order.snapshot, order.fleet, order.context, order.kubeconfig), evictions=True)
     snapshot = inputs.cluster(source, registry)
     release = releases.release_of(order.scheduler) if order.scheduler else None
     assigner = releases.assigner_of(order.assigner) if order.assigner else settings.volcano.assigner

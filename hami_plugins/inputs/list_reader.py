@@ -17,6 +17,7 @@ from hami_plugins.model.pods import FINISHED, SUCCEEDED, Pod, PodRecord
 from hami_plugins.model.units import NodeName
 from hami_plugins.wire import koordinator_devices, objects
 from hami_plugins.wire.gang_keys import GROUP_KEY, TASK_KEY
+from hami_plugins.wire.objects import EvictionEvent
 from hami_plugins.wire.pages import with_kind
 
 SNAPSHOT_KIND: Final = "ClusterSnapshot"
@@ -48,7 +49,7 @@ class ListingReader:
         self._succeeded: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._priorities: dict[str, int] = dict(SYSTEM_PRIORITIES)
         self._never_preempting: set[str] = set()
-        self._evicted: dict[str, str] = {}
+        self._evicted: dict[str, EvictionEvent] = {}
         self._problems: list[Problem] = []
         self._latest = ""
         self._kinds: Counter[str] = Counter()
@@ -119,8 +120,9 @@ class ListingReader:
             if not found.preempts:
                 self._never_preempting.add(found.name)
         elif kind == "Event" and (eviction := objects.eviction(raw)) is not None:
-            name, message = eviction
-            self._evicted[name] = message
+            known = self._evicted.get(eviction.pod)
+            if known is None or eviction.at >= known.at:
+                self._evicted[eviction.pod] = eviction
 
     def _take_node(self, node: NodeObject, facts: NodeFacts) -> None:
         if node.name in self._nodes:
@@ -191,7 +193,7 @@ class ListingReader:
             problems=tuple(problems),
             taken_at=objects.seconds(self._latest),
             listing=None if self._complete else self._listing(),
-            evicted=self._evicted,
+            evicted={name: event.message for name, event in self._evicted.items()},
         )
 
     def _listing(self) -> Listing:

@@ -130,6 +130,7 @@ class KubeClient:
         token, renewed = "", False
         while True:
             query = {"limit": str(page_size)} | ({"continue": token} if token else {})
+            query |= {"fieldSelector": collection.fields} if collection.fields else {}
             try:
                 body = self._call("list", f"{collection.path}?{urlencode(query)}", again=_worthwhile)
             except KubeError as error:

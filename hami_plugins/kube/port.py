@@ -13,11 +13,15 @@ from hami_plugins.wire.fields import Json
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A list endpoint: its path, the kind of its items, and whether a cluster may lack it (custom resources)."""
+    """A list endpoint: its path, the kind of its items, and whether a cluster may lack it (custom resources).
+
+    ``fields`` is a field selector.
+    """
 
     path: str
     kind: str
     optional: bool = False
+    fields: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,12 @@ SNAPSHOT_COLLECTIONS: Final = (
     Collection("/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups", "PodGroup", optional=True),
 )
 """Everything a snapshot is made from, nodes first."""
+
+EVICTION_EVENTS: Final = tuple(
+    Collection("/api/v1/events", "Event", optional=True, fields=f"involvedObject.kind=Pod,reason={reason}")
+    for reason in ("Preempted", "Evict", "Evicted")
+)
+"""Events on evicted pods, by the reasons of kube-scheduler and the allocator, of Volcano, and of kubelets."""
 
 
 class ClusterReader(Protocol):

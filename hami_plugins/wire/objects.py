@@ -5,7 +5,7 @@ Each function takes the JSON object as it was read and raises ``WireError`` with
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from hami_plugins.errors import WireError
 from hami_plugins.model.cluster import DisruptionBudget, NamespaceQuota, PodGroup, PriorityClass, Queue
@@ -126,16 +126,29 @@ def priority_class(raw: object) -> PriorityClass:
     )
 
 
-def eviction(raw: object) -> tuple[str, str] | None:
-    """The full name of the pod that an event says was evicted, and the event's message; ``None`` for other events.
+class EvictionEvent(NamedTuple):
+    """The full name of an evicted pod, the event's message, and when it happened last, as the API server writes it."""
 
-    kube-scheduler's reason is ``Preempted``, Volcano's ``Evict``.
+    pod: str
+    message: str
+    at: str
+
+
+def eviction(raw: object) -> EvictionEvent | None:
+    """The eviction that an event tells of; ``None`` for other events.
+
+    The reason of kube-scheduler and the allocator is ``Preempted``, Volcano's ``Evict``.
     """
     body = fields.whole(raw, "event")
     about = inside(body, "involvedObject")
     if about.get("kind") != "Pod" or not text(body.get("reason")).startswith(("Preempted", "Evict")):
         return None
-    return f"{text(about.get('namespace')) or 'default'}/{text(about.get('name'))}", text(body.get("message"))
+    times = (body.get("lastTimestamp"), body.get("eventTime"), inside(body, "metadata").get("creationTimestamp"))
+    return EvictionEvent(
+        pod=f"{text(about.get('namespace')) or 'default'}/{text(about.get('name'))}",
+        message=text(body.get("message")),
+        at=next(filter(None, map(text, times)), ""),
+    )
 
 
 def queue(raw: object) -> Queue:

@@ -182,6 +182,16 @@ def test_without_any_cluster_the_error_says_what_to_give(monkeypatch: pytest.Mon
         connect()
 
 
+def test_a_collection_may_be_chosen_by_fields_on_every_page(serve: Any, tmp_path: Path) -> None:
+    def reply(_path: str, query: dict[str, str]) -> Reply:
+        more = {} if "continue" in query else {"continue": "more"}
+        return 200, {"metadata": more, "items": items("a")}
+
+    server = serve(reply)
+    list(client_of(server, tmp_path).pages(replace(NODES, fields="reason=Evict,metadata.name=a")))
+    assert [query["fieldSelector"] for _, query, _ in server.asked] == ["reason=Evict,metadata.name=a"] * 2
+
+
 def test_a_live_snapshot_reads_every_collection_and_reports_progress(serve: Any, tmp_path: Path) -> None:
     def reply(path: str, query: dict[str, str]) -> Reply:
         if path.startswith("/apis/"):

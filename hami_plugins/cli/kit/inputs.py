@@ -42,12 +42,16 @@ _MANY: Final = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSource:
-    """Where the cluster comes from: dumps, a declared fleet, or a live cluster when there is neither."""
+    """Where the cluster comes from: dumps, a declared fleet, or a live cluster when there is neither.
+
+    With ``evictions`` the events on evicted pods are also read from a live cluster.
+    """
 
     snapshots: tuple[str, ...] = ()
     fleet: str | None = None
     context: str | None = None
     kubeconfig: str | None = None
+    evictions: bool = False
 
     @property
     def named(self) -> bool:
@@ -323,11 +327,13 @@ def fleet_objects(fleet: str) -> Sequence[Mapping[str, Any]]:
 
 def _live(source: ClusterSource) -> Iterator[tuple[Mapping[str, object], str]]:
     from hami_plugins.kube.client import connect
+    from hami_plugins.kube.port import EVICTION_EVENTS
     from hami_plugins.kube.snapshot import live_objects
 
+    more = EVICTION_EVENTS if source.evictions else ()
     reader = connect(kubeconfig=source.kubeconfig, context=source.context)
     with counting() as seen:
-        for raw in live_objects(reader, seen=seen):
+        for raw in live_objects(reader, seen=seen, more=more):
             yield raw, "cluster"
 
 

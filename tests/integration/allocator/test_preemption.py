@@ -8,6 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from hami_plugins.cli import main
+from hami_plugins.sandbox.apiserver import Fault, Refuse
 from tests.integration.allocator.hami_pods import a_holder, a_node, a_pod, bind, call, hami, notes_of
 from tests.integration.allocator.sites import Site
 from tests.integration.volcano_vgpu.allocation.servers import Client
@@ -100,6 +104,30 @@ def test_the_pod_of_lowest_priority_leaves_where_the_sums_suffice_and_no_card_ha
         assert notes_of(place.server.get("pods", "high", "default"))["hami.io/vgpu-devices-allocated"] == (
             "GPU-n1-0,NVIDIA,20000,0:;"
         )
+
+
+def test_explain_reads_from_the_cluster_who_took_the_place_of_an_evicted_pod(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with cluster(tmp_path, *two_cards()) as (place, client):
+        kubeconfig = str(place.server.kubeconfig(tmp_path / "kubeconfig"))
+        assert filtered(client, high(place)) == []
+        wait_for(lambda: ending(place) == {"a"} and "Preempted" in told(place, "a"))
+        assert main(["explain", "pod", "default/a", "--kubeconfig", kubeconfig]) == 0
+        assert "its place goes to default/high" in capsys.readouterr().out
+        end(place, "a")
+        assert main(["explain", "pod", "default/a", "--kubeconfig", kubeconfig]) == 2
+        said = capsys.readouterr().err
+    assert "there is no pod default/a in this cluster; event of its eviction: evicted for pod default/high" in said
+    assert "its place goes to default/high" in said
+
+
+def test_a_caller_who_may_not_read_events_gets_the_rest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with cluster(tmp_path, *two_cards()) as (place, _client):
+        place.server.faults.add(Fault(action=Refuse(403), resource="events", times=None))
+        kubeconfig = str(place.server.kubeconfig(tmp_path / "kubeconfig"))
+        assert main(["explain", "pod", "default/a", "--kubeconfig", kubeconfig]) == 0
+    assert "default/a: running on n1" in capsys.readouterr().out
 
 
 def test_nobody_is_evicted_for_a_pod_that_is_not_opted_in_or_may_not_preempt(tmp_path: Path) -> None:

@@ -108,6 +108,17 @@ def test_the_last_event_about_an_eviction_counts() -> None:
     assert snapshot.evicted == {"team/low": "Preempted by pod uid on node n", "default/b": "evicted"}
 
 
+@pytest.mark.parametrize("member", ["lastTimestamp", "eventTime"])
+def test_the_newest_event_about_an_eviction_counts_whatever_the_order(member: str) -> None:
+    about = {"kind": "Pod", "namespace": "team", "name": "low"}
+    told = [
+        {"kind": "Event", "involvedObject": about, "reason": reason, "message": at, member: f"2026-01-01T00:0{at}:00Z"}
+        for reason, at in (("Preempted", "1"), ("Evict", "3"), ("Evicted", "2"))
+    ]
+    assert read(*told).evicted == {"team/low": "3"}
+    assert read(*reversed(told)).evicted == {"team/low": "3"}
+
+
 def test_priorities_of_classes_that_the_listing_lacks_are_those_of_its_pods() -> None:
     pod = a_pod()
     pod["spec"] |= {"priorityClassName": "batch", "priority": 7}
