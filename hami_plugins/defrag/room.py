@@ -205,12 +205,21 @@ class RoomSearch:
         demand = self.demand_after(held, info)
         placed = self._placed_on(held, demand, info, onto) if onto else self._chosen(held, demand, info, own)
         sure = isinstance(placed, Placed) and isinstance(own, Placed) and _is_equal(placed, own)
+        sure = sure and self._lands_while_it_ends(state.real, info, own)
         if not isinstance(placed, Placed) or (self._sure and not sure) or _is_same(record, source, placed):
             return None
         after = replace(record, allocations=placed.containers, strangers=(), unlocated=(), init_finished=False)
         move = Move(record, source, placed, sure)
         pinned = state.pinned | {record.full_name}
         return move, MoveState(_with(real, placed, after), _with(held, placed, after), pinned)
+
+    def _lands_while_it_ends(self, real: ClusterSnapshot, info: PodInfo, own: Decision) -> bool:
+        """Whether the pod gets the same place, or none, while the old one still holds its devices.
+
+        Controllers such as ReplicaSets create the new pod as soon as the old one begins to end.
+        """
+        meanwhile = self._decider.decide(real, self.demand_after(real, info), info.policy)
+        return not isinstance(meanwhile, Placed) or (isinstance(own, Placed) and _is_equal(meanwhile, own))
 
     def _chosen(self, held: ClusterSnapshot, demand: PodDemand, info: PodInfo, own: Decision) -> Decision:
         """The place that the pod would choose by itself unless that is held, else the best one that is not."""

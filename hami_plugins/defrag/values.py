@@ -64,8 +64,8 @@ class Staying(NamedTuple):
 class Move(NamedTuple):
     """A pod that is evicted and made anew by its controller.
 
-    ``placed`` is its proven new place. ``sure`` is whether the decision function chooses that place by itself;
-    otherwise the pod lands there only while the room of the waiting pods is held.
+    ``placed`` is its proven new place. ``sure`` is whether the decision function chooses that place by itself, also
+    while the old pod still ends; otherwise the pod lands there only while the room of the waiting pods is held.
     """
 
     pod: PodRecord

@@ -15,6 +15,7 @@ from hami_plugins.kube.port import Selection
 from hami_plugins.kube.reflector import ObjectChange, Reflector
 from tests.cluster.api import ApiError, Object
 from tests.cluster.card_nodes import Pool
+from tests.cluster.hami_nodes import PHASE, HamiNodes
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.slices import pods
 from tests.cluster.waiting import wait_until
@@ -37,7 +38,7 @@ class PretendedKubelet:
         self.deleted: dict[str, float] = {}
         self.gone: dict[str, float] = {}
         self.faults: set[str] = set()
-        self._plane, self._pool, self._namespace = plane, pool, namespace
+        self._plane, self.pool, self._namespace = plane, pool, namespace
         self._pods: dict[str, Object] = {}
         self._timers: list[threading.Timer] = []
         client = connect(kubeconfig=str(plane.admin_kubeconfig), component="test-kubelet")
@@ -72,7 +73,7 @@ class PretendedKubelet:
         name = pod["metadata"]["name"]
         self._pods[change.uid] = pod
         self.bound.setdefault(name, time.monotonic())
-        self.faults.update(self._pool.faults(self._pods.values()))
+        self.faults.update(self.pool.faults(self._pods.values()))
         if pod["metadata"].get("deletionTimestamp"):
             if name not in self.deleted:
                 self.deleted[name] = time.monotonic()
@@ -93,3 +94,15 @@ class PretendedKubelet:
     def _end(self, name: str) -> None:
         with suppress(ApiError, OSError):
             self._plane.api.delete(f"{pods(self._namespace)}/{name}", grace=0)
+
+
+class ServingKubelet(PretendedKubelet):
+    """It also does for each pod what HAMi's device plugin does."""
+
+    def _note(self, change: ObjectChange) -> None:
+        super()._note(change)
+        found: Object = dict(change.object or {})
+        if change.kind != "deleted" and found and found["metadata"]["annotations"].get(PHASE) == "allocating":
+            assert isinstance(self.pool, HamiNodes)
+            with suppress(ApiError):  # it may have been deleted meanwhile
+                self.pool.served(found)

@@ -9,22 +9,21 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import partial
 from signal import SIGKILL
 from typing import Any, Final
 
 import pytest
 
-from hami_plugins.kube.reflector import ObjectChange
+from hami_plugins.cli import main
 from tests.cluster.agents import Numbers
 from tests.cluster.allocator import Replica
-from tests.cluster.api import ApiError, Object
+from tests.cluster.api import Object
 from tests.cluster.eviction_episodes import random_episodes
 from tests.cluster.hami import HamiAllocator
-from tests.cluster.hami_nodes import PHASE, HamiNodes, HamiPods
+from tests.cluster.hami_nodes import HamiNodes, HamiPods
 from tests.cluster.kubernetes import ControlPlane
-from tests.cluster.pretended_kubelet import GRACE, PretendedKubelet
+from tests.cluster.pretended_kubelet import GRACE, PretendedKubelet, ServingKubelet
 from tests.cluster.slices import pods
 from tests.cluster.waiting import wait_until
 
@@ -33,18 +32,6 @@ LOW, MID, HIGH = "devices-low", "devices-mid", "devices-high"
 VALUES: Final = {LOW: 100, MID: 500, HIGH: 1_000_000}
 ROUNDS: Final = 20
 """Pods of which the slowest counts."""
-
-
-class ServingKubelet(PretendedKubelet):
-    """It also does for each pod what HAMi's device plugin does."""
-
-    def _note(self, change: ObjectChange) -> None:
-        super()._note(change)
-        found: Object = dict(change.object or {})
-        if change.kind != "deleted" and found and found["metadata"]["annotations"].get(PHASE) == "allocating":
-            assert isinstance(self._pool, HamiNodes)
-            with suppress(ApiError):  # it may have been deleted meanwhile
-                self._pool.served(found)
 
 
 class Site(HamiPods):
@@ -137,7 +124,9 @@ def site(allocator: HamiAllocator, control_plane: ControlPlane, namespace: str) 
         assert not kubelet.faults
 
 
-def test_one_pod_leaves_where_the_sums_suffice_and_no_card_has_room(site: Site, numbers: Numbers) -> None:
+def test_one_pod_leaves_where_the_sums_suffice_and_no_card_has_room(
+    site: Site, numbers: Numbers, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Two cards with 10,960 MiB left each; twenty times, and the slowest counts."""
     site.nodes.boot(cards=2)
     site.run("low", 30_000)
@@ -152,6 +141,9 @@ def test_one_pod_leaves_where_the_sums_suffice_and_no_card_has_room(site: Site, 
             assert site.kubelet.victims == ["low"]
             assert "(priority 1000000, this pod 100)" in site.wait_told("low", "evicted for pod")
             assert "(priority 100, node" in site.wait_told("high-0", "evicts ")
+            evicted = f"{site.namespace}/low"
+            main(["explain", "pod", evicted, "--kubeconfig", str(site.plane.admin_kubeconfig)])
+            assert f"its place goes to {site.namespace}/high-0" in "".join(capsys.readouterr())
         site.remove(f"high-{at}")
         site.run(f"low-{at}", 30_000)
     assert "mid" not in site.kubelet.victims

@@ -25,8 +25,8 @@ def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def two_moves(folder: Path) -> Any:
-    """Two pods leave node ``a``, for ``b`` that has room for both."""
-    return site(folder, a={"one": 6_000, "two": 5_000}, b={"fixed-b": 12_000}, c={"fixed-c": 20_000})
+    """Two pods leave node ``a``, for ``b`` that has room for both and is fuller."""
+    return site(folder, a={"one": 5_000, "two": 4_000}, b={"fixed-b": 14_000}, c={"fixed-c": 21_000})
 
 
 def test_pods_move_one_after_another_and_the_request_fits(tmp_path: Path, capsys: Capture) -> None:
@@ -143,7 +143,7 @@ def test_the_cluster_is_looked_at_again_before_each_eviction(tmp_path: Path, cap
             found: Placement | None = decided(raw)
             if found is not None and not any(name == "rival" for name in place.pods()):
                 owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rival", "uid": "r", "controller": True}
-                limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "6000"}
+                limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "5000"}
                 place.put("rival", [{"name": "main", "image": "i", "resources": {"limits": limits}}], [owner])
                 place.bind(place.server.get("pods", "rival", "ml"), Placement("b", "GPU-b"))
             return found

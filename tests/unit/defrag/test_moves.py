@@ -212,6 +212,24 @@ def test_a_pod_that_would_go_back_moves_only_while_its_old_place_is_held() -> No
     assert refused(cluster, waiting(12_000), sure=True).placed == 0
 
 
+def test_a_pod_that_would_get_its_own_node_while_the_old_one_ends_does_not_move_for_sure() -> None:
+    """A ReplicaSet creates the new pod as soon as the old one begins to end."""
+    cluster = a_cluster(a=[{"fixed": 6000}], b=[{"other": 7000}])
+    assert [move.sure for move in planned(cluster, waiting(12_000)).moves] == [False]
+    assert refused(cluster, waiting(12_000), sure=True).placed == 0
+
+
+def test_a_pod_moves_for_sure_where_its_node_has_no_room_for_it_twice() -> None:
+    cluster = a_cluster(a=[{"fixed": 6000}], b=[{"other": 9000}])
+    assert [move.sure for move in planned(cluster, waiting(10_500)).moves] == [True]
+
+
+def test_a_pod_that_nothing_takes_while_the_old_one_ends_waits_and_then_moves_for_sure() -> None:
+    quota = {"default": NamespaceQuota(namespace="default", hard={f"limits.{MEMORY}": 20_000 * NANO})}
+    cluster = a_cluster(a=[{"fixed": 6000}], b=[{"other": 7500}], about={"quotas": quota})
+    assert where(cluster, sure=True) == "other: b/card-0 -> a/card-0"
+
+
 def test_of_equally_many_moves_sure_ones_are_taken() -> None:
     cluster = a_cluster(a=[{"fixed": HALF}], b=[{"other": 6000}], c=[{"third": 6000}], pods={"other": SPREAD})
     found = planned(cluster, waiting(12_000))
@@ -273,7 +291,7 @@ def on(node: str) -> NodeConstraints:
 
 
 def test_a_pod_keeps_its_own_choice_although_a_held_place_makes_another_one_look_better() -> None:
-    cluster = a_cluster(x=[{"fixed-x": 3000}], y=[{"fixed-y": 2000}], z=[{"v": 6000}])
+    cluster = a_cluster(x=[{"fixed-x": 3000}], y=[{"fixed-y": 2000}], z=[{"v": 2500}])
     gang = waiting(8000, name="w1", constraints=on("y")), waiting(CARD, name="w2", constraints=on("z"))
     found = planned(cluster, *gang)
     assert [(told([move])[0], move.sure) for move in found.moves] == [("v: z/card-0 -> x/card-0", True)]
