@@ -235,9 +235,7 @@ class Evictor:
         if seen is None and waiting.unseen < UNSEEN:
             self._put(waiting._replace(due=self._clock() + CHANGED, unseen=waiting.unseen + 1))
         intake = None if seen is None or seen.uid != asked.uid else seen.intake
-        if intake is not None and self._planner.unknown:
-            self._put(waiting._replace(due=self._clock() + REPEATED))
-        elif intake is not None and self._books.nomination(asked.uid) is None:
+        if intake is not None and self._books.nomination(asked.uid) is None:
             self._make_room(intake, waiting)
 
     def _make_room(self, intake: PodInfo, waiting: _Waiting) -> None:
@@ -248,6 +246,8 @@ class Evictor:
                 self._retry(intake)
             else:
                 self._give_up([pod], eviction_notes.without_victims(found), "impossible")
+                if self._planner.lacks_groups:
+                    self._put(waiting._replace(due=self._clock() + REPEATED))
             return
         victims, ending, node = found.plan.victims, found.plan.ending, found.plan.places[0][1].node
         if waiting.left and not ending:

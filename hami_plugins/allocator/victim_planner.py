@@ -38,7 +38,8 @@ class PlannedEvictions(NamedTuple):
 class VictimPlanner:
     """Safe to call from any thread; there is one search at a time. ``objects`` are budgets and what else counts.
 
-    Nobody is chosen while PodGroups are not listed: a gang that loses a member that it needs has to leave as a whole.
+    While PodGroups are not listed nobody is chosen where pods name some: a gang that loses a member that it needs has
+    to leave as a whole.
     """
 
     def __init__(self, books: LockedAllocationCache, objects: PreemptionObjects) -> None:
@@ -48,9 +49,9 @@ class VictimPlanner:
         self._one_at_a_time = threading.Lock()
 
     @property
-    def unknown(self) -> str:
-        """What is not listed yet; empty where all is."""
-        return "PodGroups" if self._objects.lacks_groups else ""
+    def lacks_groups(self) -> bool:
+        """Whether the cluster may have PodGroups that were not listed yet."""
+        return self._objects.lacks_groups
 
     def plan(
         self,
@@ -65,9 +66,9 @@ class VictimPlanner:
         With ``idle`` the victims also give back what is missing there of the named resources. ``gone`` are pods that
         leave in any case.
         """
-        if unknown := self.unknown:
-            return NoVictims(why=f"not listed yet: {unknown}")
         seen, asked = self._books.search_view(infos, gone=gone)
+        if self.lacks_groups and any(record.group for entry in seen.nodes for record in entry.pods):
+            return NoVictims(why="the API server has not listed the PodGroups of running pods yet")
         snapshot = self._objects.added_to(_with_sums(seen, idle or {}))
         named = frozenset(name for sums in (idle or {}).values() for name in sums)
         infos = tuple(_of_devices(each, named) for each in asked)

@@ -373,15 +373,27 @@ def test_a_gang_with_members_to_spare_loses_one() -> None:
         wait_for(lambda: made.api.real == ["train-0"])
 
 
-def test_nobody_is_evicted_before_the_pod_groups_are_listed() -> None:
+def test_nobody_is_evicted_before_the_pod_groups_of_running_pods_are_listed() -> None:
     unlisted = True
     with site() as made:
         made.objects.groups_from(lambda: unlisted)
-        two_low(made)
+        made.running("train-0", "GPU-0", group="train")
+        made.running("b", "GPU-1", priority=5)
+        made.waiting()
         made.refused()
-        settled()
+        wait_for(lambda: made.api.reasons("high") == ["PreemptionNotPossible"])
+        assert "has not listed the PodGroups of running pods yet" in made.api.events[0]["message"]
         assert made.api.evictions == []
         unlisted = False
         made.now += 3.0
         made.evictor.evict((), ())  # wakes it
+        wait_for(lambda: made.api.real == ["train-0"])
+
+
+def test_where_no_pod_names_a_pod_group_none_has_to_be_listed() -> None:
+    """A server may not be allowed to list them."""
+    with site() as made:
+        made.objects.groups_from(lambda: True)
+        two_low(made)
+        made.refused()
         wait_for(lambda: made.api.real == ["a"])
