@@ -282,6 +282,17 @@ def settings(
     raise typer.Exit(print_settings(hami_values, hami_devices, form=output))
 
 
+@app.command("chart-values")
+def chart_values(*, config: options.Config = None, output: options.Output = Form.YAML) -> None:
+    """Print values of the chart for the vendors of the settings, also for those of other packages. Reads only.
+
+    The chart knows the built-in vendors. A vendor of another package is an entry of `moreVendors`.
+    """
+    from hami_plugins.cli.allocator_server import AllocatorInputs, print_chart_values
+
+    raise typer.Exit(print_chart_values(AllocatorInputs(config=config), form=output))
+
+
 @app.command()
 def check(
     *,

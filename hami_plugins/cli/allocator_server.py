@@ -11,6 +11,7 @@ from hami_plugins.allocations.lock_demand import lock_keys
 from hami_plugins.allocations.manifests import (
     allocation_policy,
     allocator_configuration,
+    chart_vendor,
     kube_scheduler_configuration,
     node_policy,
 )
@@ -43,6 +44,7 @@ from hami_plugins.kube.removal import Release
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.vendor_names import ResourceNames
 from hami_plugins.observe import logging
+from hami_plugins.vendors import BUILTIN
 from hami_plugins.web.settings import ServedProgram
 from hami_plugins.wire import volcano_config
 
@@ -130,6 +132,14 @@ def print_conf(inputs: AllocatorInputs, *, form: Form) -> int:
     about = f"for mode {mode.value}. The last plugins are"
     notes = allocator_configuration.notes(mode, evicts=evicts)
     return allocator.print_conf(document, about=about, flags=flags, notes=notes, form=form)
+
+
+def print_chart_values(inputs: AllocatorInputs, *, form: Form) -> int:
+    """Print the values of the chart that name the vendors."""
+    vendors = vendors_of(inputs.settings())
+    own = {spec.name for spec in BUILTIN}
+    more = [chart_vendor.entry(spec) for spec in vendors if spec.name not in own]
+    return print_documents(({"vendors": [spec.name for spec in vendors], "moreVendors": more},), form)
 
 
 def check_conf(inputs: AllocatorInputs, *, source: str | None, namespace: str, form: Form, headers: bool) -> int:

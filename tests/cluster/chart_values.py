@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from hami_plugins.allocations.manifests import chart_vendor
+from hami_plugins.vendors import nvidia
+
 Values = Mapping[str, Any]
 
 _PULLED: Final = {"imagePullSecrets": [{"name": "mirror"}]}
@@ -252,6 +255,8 @@ REFUSED_BY_THE_ALLOCATOR: Final[tuple[tuple[Values, str], ...]] = (
     ({"replicas": 0}, "'/replicas': minimum"),
     ({"vendors": []}, "'/vendors': minItems"),
     ({"vendors": ["GPU"]}, "vendors: GPU: unknown vendor; the vendors are NVIDIA, MLU, DCU"),
+    ({"moreVendors": [chart_vendor.entry(nvidia.SPEC)]}, "moreVendors: NVIDIA: the chart has this vendor"),
+    ({"moreVendors": [{"name": "Acme"}]}, "'/moreVendors/0': missing propert"),
     (
         {"vendors": ["Ascend310P"], "settings": {"devices": {"vnpus": {"configs": [_CHIP]}}}},
         "vendors: Ascend310P: settings.devices.vnpus.configs has no commonWord Ascend310P",

@@ -16,6 +16,7 @@ import yaml
 from hami_plugins.allocations.manifests import (
     account_policies,
     allocation_policy,
+    chart_vendor,
     kube_scheduler_configuration,
     stale_allocations,
     webhooks,
@@ -31,6 +32,7 @@ from hami_plugins.cli.allocator_server import (
     timeout_of,
     vendors_of,
 )
+from hami_plugins.vendors import nvidia
 from koordinator_adapter.core import webhooks as koordinator
 from koordinator_adapter.core.devices import sums
 from koordinator_adapter.server.app import policy_of
@@ -85,6 +87,11 @@ def rendered(helm: Helm, case: Case) -> list[Object]:
     return objects(helm.template(CHARTS / case.chart, case.values))
 
 
+def without_sums(text: str) -> list[Object]:
+    """The objects without the sums of their settings."""
+    return objects(re.sub(r"[0-9a-f]{64}", "SUM", text))
+
+
 def node_policies(found: Sequence[Object]) -> list[Object]:
     """The admission policies but that on allocations."""
     policies = of_kind(found, "ValidatingAdmissionPolicy")
@@ -123,6 +130,14 @@ def test_as_a_part_of_the_umbrella_it_is_the_same(one_helm: Helm, case: Case) ->
     whole = {"global": case.values.get("global", {}), **others, case.chart: {**own, "enabled": True}}
     inside = objects(one_helm.template(UMBRELLA, whole))
     assert as_golden(inside) == as_golden(rendered(one_helm, case))
+
+
+def test_a_vendor_of_another_package_is_served_as_the_built_in_ones(helm: Helm) -> None:
+    own = helm.template(ALLOCATOR, {"vendors": ["NVIDIA"]})
+    entry = {**chart_vendor.entry(nvidia.SPEC), "name": "Acme"}
+    more = helm.template(ALLOCATOR, {"vendors": ["Acme"], "moreVendors": [entry]})
+    assert "Acme" in more
+    assert without_sums(more.replace("Acme", "NVIDIA")) == without_sums(own)
 
 
 def test_a_product_that_is_not_wanted_leaves_nothing(one_helm: Helm) -> None:

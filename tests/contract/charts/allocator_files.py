@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from hami_plugins.allocations.lock_demand import lock_keys
-from hami_plugins.allocations.manifests import kube_scheduler_configuration, webhooks
+from hami_plugins.allocations.manifests import chart_vendor, kube_scheduler_configuration, webhooks
 from hami_plugins.allocations.manifests.webhooks import Hooks, WebhookTarget
-from hami_plugins.allocations.product import served_by_hami
 from hami_plugins.allocator.handlers import SCHEDULER_PATH
-from hami_plugins.cli.allocator_server import extension_of, ignored_by_scheduler
+from hami_plugins.cli.allocator_server import extension_of
 from hami_plugins.cli.kit import output
 from hami_plugins.cli.kit.inputs import registry_of
 from hami_plugins.config.settings import Settings
@@ -83,21 +81,10 @@ def text(name: str) -> str:
 def _vendor(spec: VendorSpec) -> dict[str, Any]:
     section, keys = _named(spec)
     word = spec.name if section in {"devices.vnpus.configs", "devices.iluvatars"} else ""
-    locks, ignored = lock_keys((spec,)), ignored_by_scheduler(Registry((spec,)))
     jobs = extension_of(Registry((spec,)))
-    return {
-        "name": spec.name,
-        "section": section,
-        "word": word,
-        "kubeScheduler": spec.dialect is Dialect.HAMI,
-        "hami": served_by_hami(spec),
-        "lock": locks[0].key if locks else "",
-        "keys": list(spec.keys.written()),
-        "jobs": [] if jobs is None else list(jobs.resources),
-        "resources": [
-            {"name": name, "key": keys.get(name, ""), "ignored": name in ignored} for name in spec.resources.all()
-        ],
-    }
+    return chart_vendor.entry(
+        spec, section=section, word=word, renamed_by=keys, jobs=() if jobs is None else jobs.resources
+    )
 
 
 def _named(spec: VendorSpec) -> tuple[str, dict[str, str]]:

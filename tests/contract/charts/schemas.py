@@ -223,6 +223,7 @@ def allocator() -> Schema:
         "mode": one_of("extender", "webhook", "policy"),
         "policyVersion": one_of("v1beta1", "v1alpha1"),
         "vendors": {**NAMES, "minItems": 1, "uniqueItems": True},
+        "moreVendors": {"type": "array", "items": _vendor()},
         "schedulerName": NAME,
         "kubeScheduler": _kube_scheduler(),
         "networkPolicy": NETWORK_POLICY,
@@ -286,6 +287,23 @@ def _agent(found: Schema) -> Schema:
         extraVolumes=OBJECTS,
         extraVolumeMounts=OBJECTS,
     )
+
+
+def _vendor() -> Schema:
+    """A vendor of another package, as ``hami-plugins allocator chart-values`` prints it."""
+    resource = {**members(name=NAME, key=TEXT, ignored=FLAG), "required": ["name", "key", "ignored"]}
+    entry = members(
+        name=NAME,
+        section=TEXT,
+        word=TEXT,
+        kubeScheduler=FLAG,
+        hami=FLAG,
+        lock=TEXT,
+        keys=NAMES,
+        jobs=NAMES,
+        resources={"type": "array", "items": resource},
+    )
+    return {**entry, "required": list(entry["properties"])}
 
 
 def _kube_scheduler() -> Schema:

@@ -1,9 +1,16 @@
 {{/* The vendors that are served, in the program's order, as JSON: each with the names that `settings` gives its resources, and those of
 them that kube-scheduler must not look for on nodes.
-The file is generated from the program. */}}
+The file is generated from the program; `moreVendors` has what other packages add to it. */}}
 {{- define "allocator.served" -}}
 {{- $known := (.Files.Get "files/vendors.yaml" | fromYaml).vendors -}}
 {{- $names := list -}}{{- range $known }}{{- $names = append $names .name -}}{{- end -}}
+{{- range .Values.moreVendors -}}
+{{- if has .name $names -}}
+{{- fail (printf "\nmoreVendors: %s: the chart has this vendor; remove the entry" .name) -}}
+{{- end -}}
+{{- $names = append $names .name -}}
+{{- end -}}
+{{- $known = concat $known .Values.moreVendors -}}
 {{- range .Values.vendors -}}
 {{- if not (has . $names) -}}
 {{- fail (printf "\nvendors: %s: unknown vendor; the vendors are %s" . (join ", " $names)) -}}
