@@ -274,6 +274,28 @@ def vendors(
     raise typer.Exit(list_vendors(name, form=output, headers=not no_headers, settings=settings))
 
 
+@app.command("new-vendor")
+def new_vendor(
+    *,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The vendor's name, such as Acme.", show_default=False)],
+    domain: Annotated[
+        str,
+        typer.Option("--domain", metavar="DOMAIN", help="Domain of its resource names, such as acme.example."),
+    ],
+    directory: Annotated[
+        str | None,
+        typer.Option("--directory", metavar="DIR", help="Where to write; must not exist. Default: hami-NAME."),
+    ] = None,
+) -> None:
+    """Write a Python package that adds a vendor: its rules, tests, a node, a pod, and what the allocator needs.
+
+    Example: hami-plugins new-vendor Acme --domain acme.example
+    """
+    from hami_plugins.cli.new_vendor import write
+
+    raise typer.Exit(write(name, domain, directory))
+
+
 @app.command()
 def fleets(
     *,

@@ -2,8 +2,8 @@
 
 ``fleets/<name>.yaml`` are declared fleets (``inputs.fleets``), ``workloads/<name>.yaml`` manifests as one would
 hand them to kubectl, ``live/<name>.yaml`` what the demo has beside them: the cards of a node, a job that a gang waits
-for, one that has to wait, pods that fill the last cards, and pods that others leave for. Nothing is read before it is
-asked for.
+for, one that has to wait, pods that fill the last cards, and pods that others leave for. ``vendor/`` has the templates
+of a package that adds a vendor. Nothing is read before it is asked for.
 """
 
 from __future__ import annotations
@@ -45,6 +45,11 @@ def workload_files() -> tuple[tuple[str, str], ...]:
 def live_text(name: str) -> str:
     """A file of the demo's live part; raises ``ManifestError`` with the known names for any other."""
     return _text("live", name)
+
+
+def vendor_template(name: str) -> str:
+    """The template of a file of a package that adds a vendor."""
+    return (_folder("vendor") / f"{name}.in").read_text(encoding="utf-8")
 
 
 def _folder(kind: str) -> Traversable:

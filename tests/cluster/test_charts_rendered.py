@@ -64,6 +64,7 @@ from tests.cluster.helm import (
     pod_specs,
 )
 from tests.contract.charts import policies
+from tests.vendor_guide import Guide
 
 GOLDEN = Path("tests/golden/charts").absolute()
 FULL_NAME = "one-volcano-vgpu"
@@ -137,7 +138,35 @@ def test_a_vendor_of_another_package_is_served_as_the_built_in_ones(helm: Helm) 
     entry = {**chart_vendor.entry(nvidia.SPEC), "name": "Acme"}
     more = helm.template(ALLOCATOR, {"vendors": ["Acme"], "moreVendors": [entry]})
     assert "Acme" in more
-    assert without_sums(more.replace("Acme", "NVIDIA")) == without_sums(own)
+    doubled = ",".join(f'"{key}"' for key in entry["keys"]) + ","
+    as_own = more.replace("Acme", "NVIDIA").replace(f'"hami.io/vgpu-node",{doubled}', '"hami.io/vgpu-node",')
+    assert without_sums(as_own) == without_sums(own)
+
+
+def test_the_guide_to_a_new_vendor_ends_with_a_chart_that_serves_it(one_helm: Helm, tmp_path: Path) -> None:
+    """The last block of docs/tasks/add-a-vendor.md."""
+    guide = Guide(tmp_path)
+    guide.follow()
+    (line,) = (each for each in guide.left if each.startswith("helm "))
+    words = line.split()
+    values = yaml.safe_load((tmp_path / words[words.index("--values") + 1]).read_text())
+    given = [word for at, word in enumerate(words) if words[at - 1] == "--set"]
+    found = objects(
+        one_helm.run(
+            "template", "hami", words[4], "--kube-version=1.34", *(f"--set={each}" for each in given), values=values
+        )
+    )
+    (server,) = (each for each in of_kind(found, "Deployment") if each["metadata"]["name"] == "hami-allocator")
+    image = server["spec"]["template"]["spec"]["containers"][0]["image"]
+    assert image.startswith("registry.example/hami-acme/allocator:")
+    (hooks,) = of_kind(found, "MutatingWebhookConfiguration")
+    assert "acme.example/card" in yaml.safe_dump(hooks)
+    (policy,) = (each for each in of_kind(found, "ValidatingAdmissionPolicy") if each not in node_policies(found))
+    conditions = [each["expression"] for each in policy["spec"]["matchConditions"] if "vgpu-node" in each["expression"]]
+    variables = [each["expression"] for each in policy["spec"]["variables"] if '"hami.io/vgpu' in each["expression"]]
+    assert conditions
+    assert variables
+    assert all('"hami.io/acme-devices-allocated"' in each for each in (*conditions, *variables))
 
 
 def test_a_product_that_is_not_wanted_leaves_nothing(one_helm: Helm) -> None:

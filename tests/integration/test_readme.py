@@ -34,6 +34,10 @@ RUN_BY = {
     "docs/start/kube-scheduler.md": ("tests/cluster/test_newcomer.py", "tests/integration/test_readme.py"),
     "docs/start/koordinator.md": ("tests/integration/test_readme.py",),
     "docs/start/trainium-torchx.md": ("tests/integration/test_readme.py",),
+    "docs/tasks/add-a-vendor.md": (
+        "tests/integration/allocator/test_new_vendor_guide.py",
+        "tests/cluster/test_charts_rendered.py",
+    ),
     "docs/tasks/take-over-hami.md": ("tests/integration/allocator/test_takeover_page.py",),
     "charts/hami-plugins/charts/volcano-vgpu/README.md": ("tests/cluster/test_charts_node.py",),
     "charts/hami-plugins/charts/allocator/README.md": ("tests/cluster/test_charts_node.py",),

@@ -299,7 +299,7 @@ def _vendor() -> Schema:
         kubeScheduler=FLAG,
         hami=FLAG,
         lock=TEXT,
-        keys=NAMES,
+        keys={"type": "array", "items": {"type": "string", "pattern": "^[A-Za-z0-9./_-]+$"}},
         jobs=NAMES,
         resources={"type": "array", "items": resource},
     )

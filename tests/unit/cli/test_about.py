@@ -121,3 +121,9 @@ def test_version_and_help_are_commands_as_well(type_in: Type) -> None:
     assert type_in("help").out.startswith("Usage: hami-plugins")
     assert type_in("help", "plan").out == type_in("plan", "--help").out
     assert type_in("help", "nothing").code == 2
+
+
+def test_a_new_vendor_does_not_write_into_a_folder_that_is_there(type_in: Type, tmp_path: Path) -> None:
+    said = type_in("new-vendor", "Acme", "--domain", "acme.example", "--directory", str(tmp_path))
+    assert said.code == 2
+    assert f"{tmp_path}: exists already" in said.err

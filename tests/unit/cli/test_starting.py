@@ -30,6 +30,7 @@ BUILT_IN = [
     "snapshot",
     "demo",
     "vendors",
+    "new-vendor",
     "fleets",
     "settings",
     "allocation-policy",
