@@ -21,7 +21,7 @@ from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.policy import Policy
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import DeviceRequest
-from hami_plugins.preemption.bounds import Amount, added, freed_by
+from hami_plugins.preemption.bounds import Amount, freed_by
 
 MOST_OF_DEVICE: Final = 12
 """Pods of one device that are combined, those that hold most."""
@@ -109,13 +109,12 @@ def minimal_sets(
     """The sets of pods of one device that are enough and from which no pod can be left out; the empty one alone, where
     nothing has to leave. ``enough`` is asked about positions among the leavers."""
     holders = [at for at, each in enumerate(leavers) if device in each.frees]
-    if len(holders) > MOST_OF_DEVICE:
-        holders = sorted(holders, key=lambda at: leavers[at].frees[device], reverse=True)[:MOST_OF_DEVICE]
+    holders = sorted(holders, key=lambda at: leavers[at].frees[device], reverse=True)[:MOST_OF_DEVICE]
     found: list[PodSet] = []
-    for size in range(min(most, len(holders)) + 1):
+    for size in range(most + 1):
         for chosen in combinations(holders, size):
             members = frozenset(chosen)
-            if not any(each <= members for each in found) and enough(chosen):
+            if not any(each.issubset(members) for each in found) and enough(chosen):
                 found.append(members)
     return found
 
@@ -124,7 +123,7 @@ def _others(leavers: Sequence[Leaver], device: int, most: int) -> list[PodSet]:
     """The pods of a device one by one, and all of them: for a vendor's rule that no arithmetic knows."""
     holders = [at for at, each in enumerate(leavers) if device in each.frees]
     found = [frozenset({at}) for at in holders]
-    return [*found, frozenset(holders)] if 1 < len(holders) <= most else found
+    return list(dict.fromkeys([*found, frozenset(holders)])) if len(holders) <= most else found
 
 
 def leavers_of(
@@ -139,10 +138,8 @@ def leavers_of(
 
 def _covers(leavers: Sequence[Leaver], device: int, short: Amount, chosen: Iterable[int]) -> bool:
     """Whether some pods give back of a device what is short."""
-    freed: Amount = (0, 0, 0)
-    for each in chosen:
-        freed = added(freed, leavers[each].frees[device])
-    return freed[0] >= short[0] and freed[1] >= short[1] and freed[2] >= short[2]
+    freed = [leavers[each].frees[device] for each in chosen]
+    return all(sum(amount[part] for amount in freed) >= lacking for part, lacking in enumerate(short))
 
 
 def _together(
@@ -182,10 +179,8 @@ def _with_sums(chosen: PodSet, leavers: Sequence[Leaver], lacking: Mapping[str, 
     for resource, short in lacking.items():
         gives = {at: _gives(each.record, resource) for at, each in enumerate(leavers)}
         left = short - sum(gives[at] for at in found)
-        for at in sorted(gives, key=lambda one: (-gives[one], leavers[one].cost)):
-            if left <= 0:
-                break
-            if at not in found:
+        for at in sorted(gives.keys() - found, key=lambda one: (-gives[one], leavers[one].cost)):
+            if left > 0:
                 found.add(at)
                 left -= gives[at]
         if left > 0:

@@ -5,11 +5,11 @@ Not looked for are moves that only a waiting pod's anti-affinity needs, and move
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from hami_plugins.defrag.movable import MoveRules
-from hami_plugins.defrag.room import FreedPlace, FreedPlaces, MoveState, RoomSearch
+from hami_plugins.defrag.new_places import MoveState, NewPlaces
+from hami_plugins.defrag.room import FreedPlace, FreedPlaces, RoomSearch
 from hami_plugins.defrag.stranded import StrandedMoves
 from hami_plugins.defrag.values import DefragPlan, Move, MoveOptions, NoMoves, RunningCluster, Staying, StayRule
 from hami_plugins.engine import neighbours
@@ -46,16 +46,16 @@ class Defragmenter:
             return NoMoves(why=f"{refused.pod.full_name} gets no devices anywhere: {refused.refusal}")
         start = MoveState(self._snapshot, self._snapshot)
         one_by_one = self._one_by_one(search, start, infos)
-        found = search.find_all(start, infos, self._options.most) if len(infos) > 1 else None
-        if found is not None and (isinstance(one_by_one, int) or _moves(found[0]) < _moves(one_by_one[0])):
-            one_by_one = found
-        if isinstance(one_by_one, int):
+        together = search.find_all(start, infos, self._options.most) if len(infos) > 1 else None
+        complete = [each for each in (one_by_one, together) if each is not None and len(each[0]) == len(infos)]
+        if not complete:
+            placed = len(one_by_one[0])
             staying, movable = self._staying(rules)
             most = counted(self._options.most, "move")
-            why = f"at most {most}: no room is found for {infos[one_by_one].pod.full_name}"
-            return NoMoves(why=why, staying=staying, movable=movable, placed=one_by_one)
-        rooms, state = one_by_one
-        places = [(info.pod, room.placed) for info, room in zip(infos, rooms, strict=True)]
+            why = f"at most {most}: no room is found for {infos[placed].pod.full_name}"
+            return NoMoves(why=why, staying=staying, movable=movable, placed=placed)
+        rooms, state = min(complete, key=lambda each: _moves(each[0]))
+        places = [(room.pod, room.placed) for room in rooms]
         moves = [move for room in rooms for move in room.moves]
         stranded = StrandedMoves(search, StrandedRule(self._decider.registry))
         return self._plan(rules, stranded, moves, state, places)
@@ -72,17 +72,17 @@ class Defragmenter:
                 if record.full_name == name:
                     if staying := rules.staying(record):
                         return staying
-                    step = search.moved(MoveState(self._snapshot, self._snapshot), record, entry.name)
+                    step = search.places.moved(MoveState(self._snapshot, self._snapshot), record, entry.name)
                     return None if step is None else step[0]
         return None
 
-    def _one_by_one(self, search: RoomSearch, state: MoveState, infos: Sequence[PodInfo]) -> FreedPlaces | int:
-        """Room for one pod after another; how many got it, where that is not all."""
+    def _one_by_one(self, search: RoomSearch, state: MoveState, infos: Sequence[PodInfo]) -> FreedPlaces:
+        """Room for one pod after another, until one gets none."""
         rooms: list[FreedPlace] = []
         for info in infos:
             room = search.find(state, info, self._options.most - _moves(rooms))
             if room is None:
-                return len(rooms)
+                break
             rooms.append(room)
             state = room.state
         return rooms, state
@@ -105,7 +105,7 @@ class Defragmenter:
         plan = self._plan(rules, stranded, moves, state, ())
         if moves:
             return plan
-        lost = plan.stranded[0]
+        lost, _ = plan.stranded
         why = f"no move makes any of {lost:,} MiB of stranded memory usable" if lost else "no memory is stranded"
         return NoMoves(why=why, staying=plan.staying, movable=plan.movable)
 
@@ -116,7 +116,8 @@ class Defragmenter:
     def _search(self, rules: MoveRules, waiting: Iterable[PodInfo]) -> RoomSearch:
         priorities = {rules.priority_of(record) for entry in self._snapshot.nodes for record in entry.pods}
         distant = neighbours.matter(self._snapshot) or any(info.pod.neighbours.apart for info in waiting)
-        return RoomSearch(self._decider, rules, CostScale(priorities), sure=self._options.sure, distant=distant)
+        places = NewPlaces(self._decider, rules, sure=self._options.sure, distant=distant)
+        return RoomSearch(self._decider, rules, CostScale(priorities), places, most=self._options.most)
 
     def _plan(
         self,
@@ -140,20 +141,12 @@ class Defragmenter:
 
     def _staying(self, rules: MoveRules) -> tuple[tuple[tuple[Staying, int], ...], int]:
         """One pod with devices for each rule that forbids a move, how many it forbids, and how many pods may move."""
-        first: dict[Rule | StayRule, Staying] = {}
-        numbers: Counter[Rule | StayRule] = Counter()
-        movable = 0
-        for entry in self._snapshot.nodes:
-            for record in entry.pods:
-                found = rules.staying(record) if record.allocations else None
-                if found is None:
-                    movable += bool(record.allocations)
-                    continue
-                numbers[found.rule] += 1
-                known = first.setdefault(found.rule, found)
-                if record.full_name < known.pod.full_name:
-                    first[found.rule] = found
-        return tuple((first[rule], numbers[rule]) for rule in sorted(first, key=str)), movable
+        holders = [record for entry in self._snapshot.nodes for record in entry.pods if record.allocations]
+        staying: dict[Rule | StayRule, list[Staying]] = {}
+        for found in filter(None, map(rules.staying, holders)):
+            staying.setdefault(found.rule, []).append(found)
+        first = (min(staying[rule], key=lambda each: each.pod.full_name) for rule in sorted(staying, key=str))
+        return tuple((each, len(staying[each.rule])) for each in first), len(holders) - sum(map(len, staying.values()))
 
 
 def _moves(rooms: Iterable[FreedPlace]) -> int:

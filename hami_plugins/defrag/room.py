@@ -1,31 +1,24 @@
-"""Room for one waiting pod by the fewest moves: best-first over sets of pods that leave a node, each placed again.
-
-A place that a pod gets is held in a second snapshot (``MoveState.held``) from then on, although the pods that have to
-leave are still there. So a moved pod only goes where there is room when its turn comes, and never where another waits.
-"""
+"""Room for waiting pods by the fewest moves: best-first over sets of pods that leave a node, each placed again."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import islice
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from functools import partial
+from itertools import chain, islice
 from typing import Final, NamedTuple, TypeAlias
 
 from hami_plugins.defrag.candidates import Leaver, LeavingSet, LeavingSets, leavers_of
 from hami_plugins.defrag.movable import MoveRules
+from hami_plugins.defrag.new_places import MoveState, NewPlaces, with_record, without_record
+from hami_plugins.defrag.per_node import PerNode
 from hami_plugins.defrag.values import Move
-from hami_plugins.engine import neighbours, quota
-from hami_plugins.engine.apply import record_of, with_pod, without_pods
-from hami_plugins.engine.decide import Decider, PodDemand, allocated
+from hami_plugins.engine.apply import record_of, without_pods
+from hami_plugins.engine.decide import Decider, PodDemand
 from hami_plugins.engine.intake import PodInfo
-from hami_plugins.model.cluster import ClusterSnapshot
-from hami_plugins.model.decisions import Decision, Placed
-from hami_plugins.model.devices import AllocatedShare
+from hami_plugins.model.decisions import Placed
 from hami_plugins.model.nodes import NodeEntry
-from hami_plugins.model.pods import ContainerAllocation, PodRecord
-from hami_plugins.model.requests import ContainerKind
-from hami_plugins.model.units import NodeName, PodUid, VendorName
-from hami_plugins.model.verdicts import Fit
+from hami_plugins.model.pods import Pod, PodRecord
+from hami_plugins.model.units import NodeName
 from hami_plugins.preemption.costs import CostScale
 
 MOST_TRIES: Final = 2_000
@@ -44,21 +37,11 @@ MORE_TRIES: Final = 40
 """Sets of equally many pods that are tried for one whose moves are all sure."""
 
 
-class MoveState(NamedTuple):
-    """A cluster during a plan: as it would be after the moves so far, and the same with all promised places held.
-
-    ``pinned`` are the pods that have moved, by ``namespace/name``: each moves once.
-    """
-
-    real: ClusterSnapshot
-    held: ClusterSnapshot
-    pinned: frozenset[str] = frozenset()
-
-
 class FreedPlace(NamedTuple):
     """The moves that make room, the place of the pod, and the cluster afterwards with that place held."""
 
     moves: tuple[Move, ...]
+    pod: Pod
     placed: Placed
     state: MoveState
     holder: PodRecord
@@ -69,13 +52,6 @@ class FreedPlace(NamedTuple):
         return all(move.sure for move in self.moves)
 
 
-class DevicePlace(NamedTuple):
-    """A device by its node and its position there."""
-
-    node: NodeName
-    at: int
-
-
 class _Leaving(NamedTuple):
     """A pod that has to leave a node."""
 
@@ -83,19 +59,11 @@ class _Leaving(NamedTuple):
     node: NodeName
 
 
-class _Sets(NamedTuple):
-    """The sets of at most so many pods of a node."""
-
-    entry: NodeEntry
-    most: int
-    sets: tuple[LeavingSet, ...]
-
-
 class _Known(NamedTuple):
-    """What is known of nodes for one demand."""
+    """What is known of nodes for one demand: the sets of their pods."""
 
     candidates: LeavingSets
-    nodes: dict[NodeName, _Sets]
+    sets: PerNode[tuple[LeavingSet, ...]]
 
 
 FreedPlaces: TypeAlias = tuple[list[FreedPlace], MoveState]
@@ -106,26 +74,20 @@ CarriedOut: TypeAlias = tuple[tuple[Move, ...], MoveState]
 
 
 class RoomSearch:
-    """Searches for room. With ``sure`` only moves count that end as planned without anything being held.
+    """Searches for room; ``places`` are where moved pods land. No search makes more than ``most`` moves."""
 
-    ``distant`` says that pods of the cluster keep others away from them (anti-affinity).
-    """
-
-    def __init__(
-        self, decider: Decider, rules: MoveRules, scale: CostScale, *, sure: bool = False, distant: bool = False
-    ) -> None:
+    def __init__(self, decider: Decider, rules: MoveRules, scale: CostScale, places: NewPlaces, *, most: int) -> None:
         self._decider = decider
         self._rules = rules
         self._scale = scale
-        self._sure = sure
-        self._distant = distant
-        self._leavers: dict[NodeName, tuple[NodeEntry, list[Leaver]]] = {}
+        self._most = most
+        self.places = places
+        self._leavers = PerNode[list[Leaver]]()
         self._known: dict[Hashable, _Known] = {}
-        self._held: dict[tuple[NodeName, str], tuple[NodeEntry, Mapping[VendorName, tuple[int, int]]]] = {}
 
     def find(self, state: MoveState, info: PodInfo, most: int) -> FreedPlace | None:
         """Room for a pod by at most so many moves."""
-        demand = self.demand_after(state.held, info)
+        demand = self.places.demand_after(state.held, info)
         decision = self._decider.decide(state.held, demand, info.policy)
         if isinstance(decision, Placed):
             return _room((), info, decision, state)
@@ -135,7 +97,7 @@ class RoomSearch:
         few = [each for each in sets if len(each.records) < most][:MOST_CHAINED]
         for each in few:
             found = self._tried(state, demand, info, each, most - len(each.records))
-            if found is not None and len(found.moves) <= most:
+            if found is not None:
                 return found
         return best
 
@@ -147,13 +109,10 @@ class RoomSearch:
         """
         if len(infos) > MOST_TOGETHER:
             return None
-        for choice in islice(self._choices(state, infos, most), MOST_CHOICES):
-            if choice is None:
-                continue
-            rooms, leaving = choice
+        for rooms, leaving in filter(None, islice(self._choices(state, infos, most), MOST_CHOICES)):
             held = state.held
             for room in rooms:
-                held = _with(held, room.placed, room.holder)
+                held = with_record(held, room.placed, room.holder)
             found = self._placed_again(state._replace(held=held), leaving, most - len(leaving))
             if found is not None:
                 first, *others = rooms
@@ -171,101 +130,36 @@ class RoomSearch:
             yield (), ()
             return
         info, *others = infos
-        demand = self.demand_after(free.held, info)
-        decision = self._decider.decide(free.held, demand, info.policy)
-        options: Iterable[tuple[tuple[_Leaving, ...], Placed | None]]
-        if isinstance(decision, Placed):
-            options = [((), decision)]
-        else:
-            sets = self._sets(free, demand, info, most)
-            options = ((_leaving(each), self._place(info, demand, each)) for each in sets)
-        ends = True
-        for leaving, placed in options:
-            if placed is None:
-                continue
-            ends, state = False, free
-            for each in leaving:
-                state = state._replace(held=_without(state.held, each.node, each.record))
-            room = _room((), info, placed, state)
+        rooms = self._rooms(free, info, most)
+        cheapest = next(rooms, None)
+        if cheapest is None:
+            yield None
+            return
+        for room, leaving in chain((cheapest,), rooms):
             for choice in self._choices(room.state, others, most - len(leaving)):
                 yield None if choice is None else ((room, *choice[0]), (*leaving, *choice[1]))
-        if ends:
-            yield None
 
-    def moved(
-        self, state: MoveState, record: PodRecord, source: NodeName, onto: DevicePlace | None = None
-    ) -> tuple[Move, MoveState] | None:
-        """The pod at its new place, the one device of ``onto`` if that is given.
-
-        ``None`` where it has no such place, or (``sure``) would not land there by itself.
-        """
-        info = self._rules.info(record)
-        real, held = _without(state.real, source, record), _without(state.held, source, record)
-        own = self._decider.decide(real, self.demand_after(real, info), info.policy)
-        demand = self.demand_after(held, info)
-        placed = self._placed_on(held, demand, info, onto) if onto else self._chosen(held, demand, info, own)
-        sure = isinstance(placed, Placed) and isinstance(own, Placed) and _is_equal(placed, own)
-        sure = sure and self._lands_while_it_ends(state.real, info, own)
-        if not isinstance(placed, Placed) or (self._sure and not sure) or _is_same(record, source, placed):
-            return None
-        after = replace(record, allocations=placed.containers, strangers=(), unlocated=(), init_finished=False)
-        move = Move(record, source, placed, sure)
-        pinned = state.pinned | {record.full_name}
-        return move, MoveState(_with(real, placed, after), _with(held, placed, after), pinned)
-
-    def _lands_while_it_ends(self, real: ClusterSnapshot, info: PodInfo, own: Decision) -> bool:
-        """Whether the pod gets the same place, or none, while the old one still holds its devices.
-
-        Controllers such as ReplicaSets create the new pod as soon as the old one begins to end.
-        """
-        meanwhile = self._decider.decide(real, self.demand_after(real, info), info.policy)
-        return not isinstance(meanwhile, Placed) or (isinstance(own, Placed) and _is_equal(meanwhile, own))
-
-    def _chosen(self, held: ClusterSnapshot, demand: PodDemand, info: PodInfo, own: Decision) -> Decision:
-        """The place that the pod would choose by itself unless that is held, else the best one that is not."""
-        if isinstance(own, Placed) and self._accepts(held, demand, info, own):
-            return own
-        return self._decider.decide(held, demand, info.policy)
-
-    def _placed_on(self, held: ClusterSnapshot, demand: PodDemand, info: PodInfo, onto: DevicePlace) -> Placed | None:
-        """The place of a pod on one device."""
-        entry = held.nodes[held.position[onto.node]]
-        others = set(range(len(entry.ids))) - {onto.at}
-        return self._fitting(with_pod(entry, blocker(entry, others)), demand, info)
-
-    def demand_after(self, snapshot: ClusterSnapshot, info: PodInfo) -> PodDemand:
-        """What a pod asks for in a cluster: with what its quota leaves, and away from pods that are there."""
-        demand = info.demand
-        limits = snapshot.quotas.get(info.pod.namespace)
-        if limits is not None:
-            headroom = quota.headroom(limits, self._used(snapshot, info.pod.namespace), self._decider.registry)
-            demand = replace(demand, headroom=tuple(sorted(headroom)))
-        if self._distant or any(info.pod.neighbours):
-            barred = neighbours.barred(snapshot, info.pod)
-            demand = replace(demand, constraints=replace(demand.constraints, barred=barred))
-        return demand
-
-    def _used(self, snapshot: ClusterSnapshot, namespace: str) -> Mapping[VendorName, tuple[int, int]]:
-        """What the pods of a namespace hold (``quota.used_by``); what they hold of unchanged nodes is kept."""
-        sums: dict[VendorName, tuple[int, int]] = {}
-        for entry in snapshot.nodes:
-            known = self._held.get((entry.name, namespace))
-            if known is None or known[0] is not entry:
-                holders = ((entry, record) for record in entry.pods if record.namespace == namespace)
-                known = self._held[entry.name, namespace] = entry, quota.used(holders, self._decider.registry)
-            for vendor, (memory, cores) in known[1].items():
-                before = sums.get(vendor, (0, 0))
-                sums[vendor] = before[0] + memory, before[1] + cores
-        return sums
+    def _rooms(self, free: MoveState, info: PodInfo, most: int) -> Iterator[tuple[FreedPlace, tuple[_Leaving, ...]]]:
+        """The places of a pod, the cheapest first, and the pods that leave for them, which have no new places yet."""
+        demand = self.places.demand_after(free.held, info)
+        decision = self._decider.decide(free.held, demand, info.policy)
+        if isinstance(decision, Placed):
+            yield _room((), info, decision, free), ()
+            return
+        for each in self._sets(free, demand, info, most):
+            placed = self._place(info, demand, each)
+            if placed is not None:
+                held = free.held
+                for record in each.records:
+                    held = without_record(held, each.entry.name, record)
+                yield _room((), info, placed, free._replace(held=held)), _leaving(each)
 
     def leavers(self, entry: NodeEntry) -> list[Leaver]:
         """The pods of a node that may move, whatever has moved already."""
-        known = self._leavers.get(entry.name)
-        if known is None or known[0] is not entry:
-            rules = self._rules
-            found = leavers_of(entry, lambda record: rules.staying(record) is None, self.cost)
-            known = self._leavers[entry.name] = entry, found
-        return known[1]
+        rules = self._rules
+        return self._leavers.of(
+            entry, lambda: leavers_of(entry, lambda record: rules.staying(record) is None, self.cost)
+        )
 
     def cost(self, record: PodRecord) -> int:
         """What moving a pod costs: pods count first, then priorities, then the work that is lost."""
@@ -278,17 +172,17 @@ class RoomSearch:
         if known is None:
             decider = self._decider
             candidates = LeavingSets(demand, info.policy, decider.registry, decider.uncounted)
-            known = self._known[key] = _Known(candidates, {})
+            known = self._known[key] = _Known(candidates, PerNode())
         found: list[LeavingSet] = []
         for entry in state.held.nodes:
-            before = known.nodes.get(entry.name)
-            if before is None or before.entry is not entry or before.most < most:
-                # A node with a pod that has moved there is another entry, so what is known has no such pods in it.
-                leavers = [each for each in self.leavers(entry) if each.record.full_name not in state.pinned]
-                sets = tuple(known.candidates.of(entry, leavers, most))
-                before = known.nodes[entry.name] = _Sets(entry, most, sets)
-            found += [each for each in before.sets if len(each.records) <= most]
+            sets = known.sets.of(entry, partial(self._sets_of, entry, known.candidates, state.pinned))
+            found += [each for each in sets if len(each.records) <= most]
         return sorted(found, key=lambda each: (each.cost, each.entry.name))
+
+    def _sets_of(self, entry: NodeEntry, candidates: LeavingSets, pinned: Collection[str]) -> tuple[LeavingSet, ...]:
+        """The sets of a node. One with a pod that has moved there is another entry: what is known has no such pods."""
+        leavers = [each for each in self.leavers(entry) if each.record.full_name not in pinned]
+        return tuple(candidates.of(entry, leavers, self._most))
 
     def _directly(
         self, state: MoveState, demand: PodDemand, info: PodInfo, sets: Sequence[LeavingSet]
@@ -320,15 +214,7 @@ class RoomSearch:
     def _place(self, info: PodInfo, demand: PodDemand, chosen: LeavingSet) -> Placed | None:
         """The place of a pod on a node without a set of its pods."""
         leaving = set(map(id, chosen.records))
-        return self._fitting(without_pods(chosen.entry, lambda record: id(record) in leaving), demand, info)
-
-    def _fitting(self, entry: NodeEntry, demand: PodDemand, info: PodInfo) -> Placed | None:
-        """The place of a pod on one node."""
-        fit = self._decider.answer(entry, demand, info.policy)
-        if not isinstance(fit, Fit):
-            return None
-        containers = allocated(entry, fit, demand.devices, self._decider.registry)
-        return Placed(node=entry.name, containers=containers, fit=fit, candidates=1)
+        return self.places.fitting(without_pods(chosen.entry, lambda record: id(record) in leaving), demand, info)
 
     def _placed_again(self, state: MoveState, leaving: Sequence[_Leaving], more: int) -> CarriedOut | None:
         """Moves of all these pods, with at most ``more`` moves of others before."""
@@ -336,7 +222,7 @@ class RoomSearch:
         waiting = sorted(leaving, key=lambda each: _size(each.record), reverse=True)
         while waiting:
             for each in waiting:
-                step = self.moved(state, each.record, each.node)
+                step = self.places.moved(state, each.record, each.node)
                 if step is not None:
                     moves.append(step[0])
                     state = step[1]
@@ -356,61 +242,23 @@ class RoomSearch:
         kept = set(map(id, waiting))
         for record in waiting if most > 0 else ():
             info = self._rules.info(record)
-            demand = self.demand_after(state.held, info)
+            demand = self.places.demand_after(state.held, info)
             sets = [each for each in self._sets(state, demand, info, most) if kept.isdisjoint(map(id, each.records))]
             found = self._directly(state, demand, info, sets[:MOST_CHAINED])
             if found is not None:
-                held = _without(found.state.held, found.placed.node, found.holder)
+                held = without_record(found.state.held, found.placed.node, found.holder)
                 return found.moves, found.state._replace(held=held)
         return None
-
-    def _accepts(self, held: ClusterSnapshot, demand: PodDemand, info: PodInfo, placed: Placed) -> bool:
-        """Whether a place that was chosen without held places is none of them."""
-        entry = held.nodes[held.position[placed.node]]
-        if not isinstance(self._decider.answer(entry, demand, info.policy), Fit):
-            return False
-        return self._decider.accepts(entry, demand, info.policy, placed.containers)
-
-
-def blocker(entry: NodeEntry, cards: Collection[int]) -> PodRecord:
-    """A pod that leaves no room on some devices of a node, even when all of their pods have left."""
-    allocations: list[ContainerAllocation] = []
-    for at in sorted(cards):
-        device = entry.state.shape.devices[at]
-        share = AllocatedShare(
-            device=entry.ids[at], vendor=device.vendor, word="", memory=device.memory, cores=device.cores
-        )
-        allocations += [ContainerAllocation(ContainerKind.APP, (share,))] * max(device.slots, 1)
-    return PodRecord(namespace="", name="", uid=PodUid(""), allocations=tuple(allocations))
 
 
 def _leaving(chosen: LeavingSet) -> tuple[_Leaving, ...]:
     return tuple(_Leaving(record, chosen.entry.name) for record in chosen.records)
 
 
-def _is_equal(one: Placed, other: Placed) -> bool:
-    return one.node == other.node and one.containers == other.containers
-
-
 def _room(moves: tuple[Move, ...], info: PodInfo, placed: Placed, state: MoveState) -> FreedPlace:
     """Room with the place held."""
     holder = record_of(info.pod, placed)
-    return FreedPlace(moves, placed, state._replace(held=_with(state.held, placed, holder)), holder)
-
-
-def _with(snapshot: ClusterSnapshot, placed: Placed, record: PodRecord) -> ClusterSnapshot:
-    return snapshot.with_node(with_pod(snapshot.nodes[snapshot.position[placed.node]], record))
-
-
-def _without(snapshot: ClusterSnapshot, node: NodeName, leaving: PodRecord) -> ClusterSnapshot:
-    entry = snapshot.nodes[snapshot.position[node]]
-    return snapshot.with_node(without_pods(entry, lambda record: record is leaving))
-
-
-def _is_same(record: PodRecord, source: NodeName, placed: Placed) -> bool:
-    """Whether a pod would be given the devices that it holds."""
-    held = {share.device for allocation in record.allocations for share in allocation.shares}
-    return placed.node == source and {share.device for share in placed.shares()} == held
+    return FreedPlace(moves, info.pod, placed, state._replace(held=with_record(state.held, placed, holder)), holder)
 
 
 def _size(record: PodRecord) -> tuple[int, int, str]:

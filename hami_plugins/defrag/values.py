@@ -86,10 +86,10 @@ class DefragPlan:
     moves: tuple[Move, ...]
     before: ClusterSnapshot
     after: ClusterSnapshot
-    places: tuple[tuple[Pod, Placed], ...] = ()
-    stranded: tuple[int, int] = (0, 0)
-    staying: tuple[tuple[Staying, int], ...] = ()
-    movable: int = 0
+    places: tuple[tuple[Pod, Placed], ...]
+    stranded: tuple[int, int]
+    staying: tuple[tuple[Staying, int], ...]
+    movable: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

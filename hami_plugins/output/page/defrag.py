@@ -37,7 +37,7 @@ def moves_page(
     found: DefragPlan | NoMoves, before: ClusterSnapshot, registry: Registry, heading: Heading, gaps: Sequence[Gap] = ()
 ) -> str:
     """The page of a plan, or of why there is none."""
-    plan = found if isinstance(found, DefragPlan) else DefragPlan(moves=(), before=before, after=before)
+    plan = found if isinstance(found, DefragPlan) else _unchanged(before)
     placed = plan.after
     for pod, place in plan.places:
         placed = assigned(placed, pod, place)
@@ -68,6 +68,10 @@ def moves_page(
         wired=any(use.drawings for use in now.values()),
     )
     return frame.rendered(page, "page.html.j2", scripts=["page.js"])
+
+
+def _unchanged(cluster: ClusterSnapshot) -> DefragPlan:
+    return DefragPlan(moves=(), before=cluster, after=cluster, places=(), stranded=(0, 0), staying=(), movable=0)
 
 
 def _changed(plan: DefragPlan) -> frozenset[NodeName]:

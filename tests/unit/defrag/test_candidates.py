@@ -156,6 +156,22 @@ def test_a_node_that_the_pod_may_not_use_has_no_sets() -> None:
     assert tried(a_full_node({"a": 9_000}), constraints=NodeConstraints(selector=(("x", "y"),))) == []
 
 
+def test_sums_count_to_the_last_unit() -> None:
+    small, one_more = a_request(memory=100), 1
+    a_little = NodeConstraints(requests=(("cpu", 2 * NANO + one_more),))
+    assert tried(a_busy_node(6), small, constraints=a_little) == ["a+b", "a+dear", ALL]
+    too_much = NodeConstraints(requests=(("cpu", 6 * NANO + one_more),))
+    assert tried(a_busy_node(6), small, constraints=too_much) == []
+
+
+def test_a_pod_gives_back_nothing_of_what_it_does_not_ask_for() -> None:
+    entry = a_busy_node(6)
+    (first, *others) = entry.pods
+    entry = with_pods(entry, [replace(first, requests=()), *others])
+    a_little = NodeConstraints(requests=(("cpu", 2 * NANO + 1),))
+    assert tried(entry, a_request(memory=100), constraints=a_little) == ["b", "a+b", "dear", ALL]
+
+
 def test_devices_that_go_together_are_freed_in_their_sets() -> None:
     devices = [a_device(vendor=NEURON.name, slots=2, memory=0, cores=2, index=at) for at in range(4)]
     registry = Registry([NEURON])
@@ -169,6 +185,30 @@ def test_devices_that_go_together_are_freed_in_their_sets() -> None:
     found = [tuple(int(name[1]) for name in each.split("+")) for each in tried(entry, request, registry=registry)]
     assert sorted(found) == sorted(tuple(sorted(each)) for each in sets.sets)
     assert len(found) < 6, "not every pair is linked"
+
+
+def test_one_device_may_be_any_one_of_all() -> None:
+    cards = [{f"p{at}": 9_000} for at in range(6)]
+    assert tried(a_full_node(*cards)) == ["p0", "p1", "p2", "p3", "p4", "p5"]
+
+
+def test_several_devices_are_chosen_among_the_cheapest_three_more_than_are_asked_for() -> None:
+    """A device counts with its cheapest set: on that of the dear pod another one is enough."""
+    cards = [{"dear": 8_000, "p0": 7_700}, *({f"p{at}": 9_000} for at in range(1, 6))]
+    found = tried(a_full_node(*cards), a_request(memory=8_000, count=2))
+    assert len(found) == 10
+    assert "p0+p1" in found
+    assert not any("p5" in each for each in found)
+
+
+def test_of_thirteen_pods_on_a_card_twelve_are_combined() -> None:
+    entry = a_full_node({f"p{at:02}": 1_000 + at for at in range(13)}, slots=20)
+    assert tried(entry, a_request(memory=3_500), most=1) == [f"p{at:02}" for at in range(1, 13)]
+
+
+def test_at_most_sixty_four_sets_of_a_node_are_tried() -> None:
+    entry = a_full_node({f"p{at:02}": 1_300 for at in range(12)}, slots=20)
+    assert len(tried(entry, a_request(memory=3_000), most=2)) == 64
 
 
 def test_of_very_many_pods_those_that_hold_most_are_combined(monkeypatch: Any) -> None:

@@ -9,15 +9,17 @@ import pytest
 
 from hami_plugins.defrag import room
 from hami_plugins.defrag.movable import MoveRules
-from hami_plugins.defrag.room import MoveState, RoomSearch
+from hami_plugins.defrag.new_places import MoveState, NewPlaces, blocker
+from hami_plugins.defrag.room import RoomSearch
 from hami_plugins.defrag.values import DefragPlan, RunningCluster, Staying
+from hami_plugins.engine.apply import with_pod
 from hami_plugins.engine.decide import Decider
-from hami_plugins.engine.intake import Rules
+from hami_plugins.engine.intake import Rules, take_in
 from hami_plugins.model.cluster import NamespaceQuota
 from hami_plugins.model.pods import Neighbours, NodeConstraints, PodRecord, PodTerm, Requirement
 from hami_plugins.model.quantity import NANO
 from hami_plugins.preemption.costs import CostScale
-from tests.builders import MEMORY
+from tests.builders import CORES, COUNT, MEMORY, a_container, a_device, a_node, a_share, allocated
 from tests.unit.defrag.clusters import CARD, REGISTRY, a_cluster, a_defragmenter, planned, refused, told, waiting
 
 HALF = CARD // 2
@@ -171,8 +173,9 @@ def test_a_pod_that_no_node_may_take_needs_more_than_moves() -> None:
 
 
 def test_a_waiting_pod_that_is_refused_for_what_it_says_is_told() -> None:
-    why = refused(a_cluster(a=[{}]), replace(waiting(1), refusal="memory 0")).why
-    assert why == "default/waiting gets no devices anywhere: memory 0"
+    found = refused(a_cluster(a=[{}]), replace(waiting(1), refusal="memory 0"))
+    assert found.why == "default/waiting gets no devices anywhere: memory 0"
+    assert (found.placed, found.movable) == (0, 0)
 
 
 def test_the_quota_of_a_moved_pod_has_room_for_it_once() -> None:
@@ -238,7 +241,9 @@ def test_of_equally_many_moves_sure_ones_are_taken() -> None:
 
 def test_a_search_for_sure_moves_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "MORE_TRIES", 1)
-    cluster = a_cluster(a=[{"fixed": HALF}], b=[{"other": 6000}], c=[{"third": 6000}], pods={"other": SPREAD})
+    cluster = a_cluster(
+        a=[{"fixed": HALF}], b=[{"other": 6000}], c=[{"third": 6000}], d=[{"fourth": 6000}], pods={"other": SPREAD}
+    )
     assert [move.pod.name for move in planned(cluster, waiting(12_000)).moves] == ["other"]
 
 
@@ -315,6 +320,61 @@ def test_a_moved_pod_counts_once_for_its_quota_whatever_node_it_is_on(limit: int
     assert isinstance(defragmenter.for_pods([waiting(11_000)]), DefragPlan) is fits
 
 
+def test_of_equally_many_moves_those_are_taken_that_are_all_sure() -> None:
+    cluster = a_cluster(
+        a=[{"one": 3000, "two": 3001}], b=[{"fixed-b": 9000}], c=[{"three": 3000, "four": 3001}], pods={"one": SPREAD}
+    )
+    at_a_or_c = NodeConstraints(affinity=((Requirement("name", "In", ("a", "c")),),))
+    found = planned(cluster, waiting(CARD, constraints=at_a_or_c))
+    assert {move.pod.name: move.sure for move in found.moves} == {"three": True, "four": True}
+
+
+def test_of_pods_that_leave_a_node_the_largest_gets_its_place_first() -> None:
+    """The small one would choose the emptiest node, the only one with room for the large one."""
+    cluster = a_cluster(
+        a=[{"small": 2_000, "large": 8_000}], b=[{"fixed-b": HALF}], c=[{"fixed-c": 12_000}], pods={"small": SPREAD}
+    )
+    found = planned(cluster, waiting(CARD, constraints=on("a")))
+    assert told(found.moves) == ["large: a/card-0 -> b/card-0", "small: a/card-0 -> c/card-0"]
+
+
+def test_a_place_that_is_freed_is_the_only_one_of_its_node() -> None:
+    found = planned(a_cluster(a=[{"fixed": HALF}], b=[{"other": 6000}]), waiting(12_000))
+    assert [placed.candidates for _, placed in found.places] == [1]
+
+
+@pytest.mark.parametrize(("limit", "fits"), [(80, True), (79, False)])
+def test_a_quota_of_cores_counts_the_pods_of_all_nodes(limit: int, fits: bool) -> None:
+    quota = {"default": NamespaceQuota(namespace="default", hard={f"limits.{CORES}": limit * NANO})}
+
+    def busy(record: PodRecord) -> PodRecord:
+        (share,) = (share for allocation in record.allocations for share in allocation.shares)
+        return replace(record, allocations=(allocated(a_share(share.device, share.memory, 30)),))
+
+    asks = {name: {"containers": (a_container({COUNT: 1, MEMORY: 6000, CORES: 30}),)} for name in ("other",)}
+    cluster = a_cluster(busy, a=[{"fixed": HALF}], b=[{"other": 6000}], about={"quotas": quota}, pods=asks)
+    pod = waiting(12_000)
+    asked = a_container({COUNT: 1, MEMORY: 12_000, CORES: 20})
+    info = take_in(replace(pod.submitted, containers=(asked,)), REGISTRY, Rules())
+    assert isinstance(a_defragmenter(cluster).for_pods([info]), DefragPlan) is fits
+
+
+@pytest.mark.parametrize(("limit", "placed"), [(20_000, 2), (19_999, 1)])
+def test_a_quota_counts_the_places_of_pods_that_waited_before(limit: int, placed: int) -> None:
+    quota = {"default": NamespaceQuota(namespace="default", hard={f"limits.{MEMORY}": limit * NANO})}
+    cluster = a_cluster(a=[{}], b=[{}], about={"quotas": quota})
+    found = a_defragmenter(cluster).for_pods([waiting(10_000, name="w1"), waiting(10_000, name="w2")])
+    assert (len(found.places) if isinstance(found, DefragPlan) else found.placed) == placed
+
+
+def test_a_blocked_device_has_nothing_left_and_the_others_all() -> None:
+    entry = a_node("n", a_device(slots=1), a_device(index=1, slots=3), a_device(index=2))
+    usage = with_pod(entry, blocker(entry, [0, 1])).state.usage
+    assert [each.slots for each in usage] == [1, 3, 0]
+    assert [each.memory >= CARD for each in usage] == [True, True, False]
+    assert [each.cores >= 100 for each in usage] == [True, True, False]
+
+
 def test_a_chain_counts_all_of_its_moves() -> None:
     cluster = a_cluster(
         a=[{"big": 12_000}], b=[{"small": 5_000}], c=[{"fixed": 11_000}], pods={"big": {"constraints": on("b")}}
@@ -322,11 +382,33 @@ def test_a_chain_counts_all_of_its_moves() -> None:
     only_a = waiting(CARD, constraints=on("a"))
     assert len(planned(cluster, only_a, most=2).moves) == 2
     assert refused(cluster, only_a, most=1).placed == 0
+    beside = a_cluster(
+        a=[{"big": 12_000}],
+        b=[{"one": 5_000, "two": 5_000}],
+        c=[{"fixed": 6_384}],
+        pods={"big": {"constraints": on("b")}},
+    )
+    assert len(planned(beside, only_a, most=3).moves) == 3
+    assert refused(beside, only_a, most=2).placed == 0
+
+
+def test_a_chain_for_each_of_two_pods_counts_all_moves() -> None:
+    cluster = a_cluster(
+        a=[{"p": 8_000, "q": 8_000}],
+        b=[{"r": 5_000, "fixed-b": 5_000}],
+        c=[{"s": 5_000, "fixed-c": 5_000}],
+        d=[{"fixed-d": 6_384}],
+        pods={name: {"constraints": on(node)} for name, node in zip("pqrs", "bcdd", strict=True)},
+    )
+    only_a = waiting(CARD, constraints=on("a"))
+    assert len(planned(cluster, only_a, most=4).moves) == 4
+    assert refused(cluster, only_a, most=3).placed == 0
 
 
 def a_search(cluster: RunningCluster) -> RoomSearch:
     rules = MoveRules(cluster, REGISTRY, Rules())
-    return RoomSearch(Decider(REGISTRY), rules, CostScale([0]))
+    places = NewPlaces(Decider(REGISTRY), rules, sure=False, distant=False)
+    return RoomSearch(Decider(REGISTRY), rules, CostScale([0]), places, most=1)
 
 
 def test_a_pod_that_has_moved_does_not_move_again() -> None:
@@ -368,6 +450,20 @@ def test_very_many_pods_get_their_places_one_after_another(monkeypatch: pytest.M
     assert len(planned(cluster, *gang).moves) == 2
     monkeypatch.setattr(room, "MOST_TOGETHER", 1)
     assert refused(cluster, *gang).placed == 1
+
+
+def test_places_one_after_another_are_taken_where_they_need_fewer_moves() -> None:
+    cluster = a_cluster(
+        a=[{"p0": 6735, "p1": 2121}],
+        b=[{"p2": 6024, "p3": 5076}],
+        c=[{"p4": 3312, "p5": 2281, "p6": 6265}, {"p7": 2623, "p8": 4047, "p9": 4701}],
+    )
+    assert len(planned(cluster, waiting(9917, name="w0"), waiting(4730, name="w1")).moves) == 1
+
+
+def test_the_first_pod_without_room_is_named_whatever_fits_after_it() -> None:
+    found = refused(a_cluster(a=[{}]), waiting(CARD + 1, name="w1"), waiting(1000, name="w2"))
+    assert (found.placed, found.why) == (0, "at most 10 moves: no room is found for default/w1")
 
 
 def test_a_gang_for_which_there_is_no_room_ends_the_search() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from hami_plugins.defrag import stranded
 from hami_plugins.defrag.values import DefragPlan, NoMoves
 from hami_plugins.engine.inventory import with_pods
-from hami_plugins.model.pods import NodeConstraints, PodRecord
+from hami_plugins.model.pods import NodeConstraints, PodRecord, Requirement
 from tests.builders import a_device, a_node
 from tests.unit.defrag.clusters import CARD, a_cluster, a_defragmenter, planned, refused, told, waiting
 
@@ -160,3 +161,108 @@ def test_pods_that_have_to_leave_together_stay_where_not_all_of_them_may_move() 
     more = for_waiting(cluster, 14_000, most=3)
     assert isinstance(more, DefragPlan)
     assert sorted(move.pod.name for move in more.moves) == ["one", "two", "x"]
+
+
+def test_at_most_three_pods_of_a_card_move_together() -> None:
+    for size, moves in ((4_000, 3), (3_000, 0)):
+        count = 12_000 // size
+        cluster = a_cluster(
+            a=[{"fixed-a": 4_384, **{f"p{at}": size for at in range(count)}}],
+            b=[{f"fixed-{at}": CARD - size} for at in range(4)],
+            slots=count + 1,
+        )
+        found = for_waiting(cluster, 12_000)
+        assert (len(found.moves) if isinstance(found, DefragPlan) else 0) == moves
+
+
+def spread_on(*nodes: str) -> dict[str, Any]:
+    """A pod that chooses the emptiest node, among these."""
+    allowed = NodeConstraints(affinity=((Requirement("name", "In", nodes),),))
+    return {"annotations": {"hami.io/node-scheduler-policy": "spread"}, "constraints": allowed}
+
+
+@pytest.mark.parametrize(("node", "moves"), [("c", ["p: z/card-0 -> c/card-0"]), ("d", [])])
+def test_of_the_stranded_parts_those_are_tried_of_which_the_pod_leaves_least(node: str, moves: list[str]) -> None:
+    """Three of them, besides the card with most room; its own, and those that are too small, do not count."""
+    tight: dict[str, Any] = {name: [{f"fixed-{name}": CARD - 6_400 - more}] for more, name in enumerate("abcd")}
+    small: dict[str, Any] = {f"s{at}": [{f"fixed-s{at}": CARD - 5_999}] for at in range(3)}
+    cluster = a_cluster(**tight, **small, z=[{"p": 6_000, "fixed-z": 4_000}, {}], pods={"p": spread_on(node, "z")})
+    found = for_waiting(cluster, 12_000)
+    assert (told(found.moves) if isinstance(found, DefragPlan) else []) == moves
+
+
+def test_a_part_that_the_pod_fills_to_the_last_mebibyte_is_filled_beside_one_that_is_too_small() -> None:
+    cluster = a_cluster(
+        a=[{"fixed-0": CARD - 5_999}, {"fixed-1": CARD - 6_000}],
+        b=[{"b1": 6_000}, {}],
+        pods={"b1": spread_on("a", "b")},
+    )
+    assert moves_for(cluster, 8_000) == ["b1: b/card-0 -> a/card-1"]
+
+
+def test_what_gains_most_a_move_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stranded, "MOST_TRIES", 1)
+    cluster = a_cluster(
+        a=[{"fixed-a": 2_000, "one": 4_000, "two": 4_000}],
+        b=[{"fixed-b": 8_000}],
+        c=[{"fixed-c": 2_000, "x": 9_000}],
+        d=[{"fixed-d": CARD - 9_000}],
+    )
+    assert moves_for(cluster, 14_000) == ["x: c/card-0 -> d/card-0"]
+
+
+def dear(*names: str) -> Callable[[PodRecord], PodRecord]:
+    """These pods have a higher priority than the others, so others move rather than they."""
+    return lambda record: replace(record, priority=9 if record.name in names else 0)
+
+
+GOES_BACK = {"annotations": {"hami.io/node-scheduler-policy": "spread"}}
+"""A pod that chooses the emptiest node, which is the one that it has just left."""
+
+
+def test_of_moves_that_gain_as_much_the_sure_ones_are_taken() -> None:
+    cluster = a_cluster(
+        dear("two"),
+        a=[{"fixed-a": 3_000, "one": 4_500, "two": 4_500}],
+        b=[{"fixed-b": 10_000}],
+        pods={"one": GOES_BACK},
+    )
+    found = for_waiting(cluster, 8_000)
+    assert isinstance(found, DefragPlan)
+    assert [(move.pod.name, move.sure) for move in found.moves] == [("two", True)]
+
+
+def test_moves_that_belong_together_are_sure_where_all_of_them_are() -> None:
+    cluster = a_cluster(
+        dear("three", "four"),
+        a=[{"fixed-a": 3_000, "one": 4_500, "two": 4_500}],
+        b=[{"fixed-0": 10_000}, {"fixed-1": 10_000}],
+        c=[{"fixed-c": 3_000, "three": 4_500, "four": 4_500}],
+        pods={"one": GOES_BACK},
+    )
+    found = for_waiting(cluster, 12_000, most=2)
+    assert isinstance(found, DefragPlan)
+    assert {move.pod.name: move.sure for move in found.moves} == {"three": True, "four": True}
+
+
+def test_what_gains_most_a_move_is_done_first() -> None:
+    """The pair of the first node gains more, and less a move."""
+    cluster = a_cluster(
+        a=[{"fixed-a": 3_000, "one": 4_500, "two": 4_500}],
+        b=[{"fixed-0": 10_000}, {"fixed-1": 10_000}],
+        c=[{"fixed-c": 3_000, "three": 6_000}],
+    )
+    assert moves_for(cluster, 12_000, most=2)[0].startswith("three: c/card-0 -> b/")
+
+
+def test_a_gain_of_one_mebibyte_is_one() -> None:
+    assert moves_for(a_cluster(a=[{"fixed": 10_000}], b=[{"b1": 1}, {}]), 8_000) == ["b1: b/card-0 -> a/card-0"]
+
+
+def test_a_card_that_has_lost_a_pod_is_looked_at_again() -> None:
+    cluster = a_cluster(
+        a=[{"p0": 9004}, {"p1": 3512, "p2": 8585}],
+        b=[{"p3": 8496, "p4": 3525}, {"p5": 4485, "p6": 2993}],
+        c=[{"p7": 9293, "p8": 2556}],
+    )
+    assert moves_for(cluster, 12_490) == ["p5: b/card-1 -> c/card-0", "p6: b/card-1 -> a/card-0"]
