@@ -64,7 +64,7 @@ class PlanEvictions:
     places: tuple[tuple[Pod, Placed], ...]
     victims: tuple[PlannedVictim, ...]
     ending: tuple[EvictedPod, ...] = ()
-    cut: bool = False
+    cut: bool
 
     @property
     def nodes(self) -> tuple[NodeName, ...]:
@@ -120,14 +120,11 @@ class PlanEvictor:
         settled: list[PlanEvictions] = []
         left = MOST_FOLLOWED
         for each in self._found:
-            victims: list[PlannedVictim] = []
-            for victim in each.victims:
-                left -= 1
-                if left < 0:
-                    victims.append(victim)
-                    continue
+            victims = list(each.victims)
+            for at, victim in enumerate(victims[:left]):
                 after, again = self._again(after, victim.pod)
-                victims.append(replace(victim, again=again, followed=True))
+                victims[at] = replace(victim, again=again, followed=True)
+            left = max(left - len(victims), 0)
             settled.append(replace(each, victims=tuple(victims)))
         return tuple(settled)
 
@@ -136,13 +133,8 @@ class PlanEvictor:
         found = self._search.find(snapshot, infos, gate)
         if isinstance(found, EvictionPlan) and (found.victims or found.ending):
             grounds = self._search.grounds(snapshot, infos, found, gate)
-            victims = [
-                PlannedVictim(pod=victim.pod, node=victim.node, grounds=each)
-                for victim, each in zip(found.victims, grounds, strict=True)
-            ]
-            self._found.append(
-                PlanEvictions(places=found.places, victims=tuple(victims), ending=found.ending, cut=found.cut)
-            )
+            victims = tuple(map(_victim, found.victims, grounds))
+            self._found.append(PlanEvictions(places=found.places, victims=victims, ending=found.ending, cut=found.cut))
             self._evictors.update(pod.full_name for pod, _ in found.places if victims)
             self._evicted.update((victim.pod.full_name, infos[0].pod.full_name) for victim in victims)
         return found
@@ -161,6 +153,10 @@ class PlanEvictor:
                 like = replace(record, allocations=allocated(entry, fit, devices, registry))
                 return after.with_node(with_pod(entry, like)), entry.name
         return after, None
+
+
+def _victim(victim: EvictedPod, grounds: tuple[Ground, ...]) -> PlannedVictim:
+    return PlannedVictim(pod=victim.pod, node=victim.node, grounds=grounds)
 
 
 def _key(info: PodInfo) -> Hashable:

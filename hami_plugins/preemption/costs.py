@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Final, Protocol
 
 from hami_plugins.model.pods import PodRecord
 
-_TIME_BITS: Final = 34
-"""Unix seconds fit until the year 2514."""
+_UNIT: Final = sys.maxsize
+"""What one is worth in the next lower digit. No sum of MiB, cores, CPUs (nano units) or Unix seconds is more."""
 
-_SIZE_BITS: Final = 64
-"""Any sum of memory (MiB), cores or CPUs (nano units) on a node fits."""
-
-_COUNT_BITS: Final = 20
-"""A million victims, of one priority or in all, fit."""
-
-NEVER: Final = 1 << 65_536
+NEVER: Final = sys.maxsize << 65_536
 """More than any set of pods costs."""
 
 
@@ -37,10 +32,15 @@ class SizeScale:
     def of(self, record: PodRecord, priority: int) -> int:  # noqa: ARG002 - a person decides about priorities
         """The cost of one pod."""
         shares = [share for allocation in record.allocations for share in allocation.shares]
-        digits = 1, int(not record.terminating), sum(share.memory for share in shares)
-        cost = 0
-        for digit in (*digits, sum(share.cores for share in shares), dict(record.requests).get("cpu", 0)):
-            cost = (cost << _SIZE_BITS) + digit
+        cpu = sum(amount for name, amount in record.requests if name == "cpu")
+        cost = 1
+        for digit in (
+            int(not record.terminating),
+            sum(share.memory for share in shares),
+            sum(share.cores for share in shares),
+            cpu,
+        ):
+            cost = cost * _UNIT + digit
         return cost
 
 
@@ -48,20 +48,18 @@ class CostScale:
     """Costs of pods of some priorities.
 
     From the highest digit to the lowest: the number of pods; how many of them have the highest priority, the next, and
-    so on; the sum of how long before a fixed time each was created. So of two sets of equally many pods the one with
-    fewer pods of the highest priority is cheaper, and of two that are equal in that, the younger one. A pod without a
-    time of creation counts as the oldest.
+    so on; their age, all together. So of two sets of equally many pods the one with fewer pods of the highest priority
+    is cheaper, and of two that are equal in that, the younger one. A pod of unknown age counts as the oldest.
     """
 
     def __init__(self, priorities: Iterable[int]) -> None:
         self.priorities = tuple(sorted(set(priorities)))
-        base = _TIME_BITS + _COUNT_BITS
-        one = 1 << base + _COUNT_BITS * len(self.priorities)
-        self._of_priority = {
-            priority: one + (1 << base + _COUNT_BITS * rank) + (1 << _TIME_BITS) - 1
-            for rank, priority in enumerate(self.priorities)
-        }
+        self._of_priority: dict[int, int] = {}
+        self._of_pod = _UNIT
+        for priority in self.priorities:
+            self._of_priority[priority] = self._of_pod
+            self._of_pod *= _UNIT
 
     def of(self, record: PodRecord, priority: int) -> int:
         """The cost of one pod that counts with this priority."""
-        return self._of_priority[priority] - (record.made_at or 0)
+        return self._of_pod + self._of_priority[priority] - (record.made_at or 0)

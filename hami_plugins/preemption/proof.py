@@ -11,7 +11,7 @@ from hami_plugins.engine.apply import record_of, record_with, with_pod, without_
 from hami_plugins.engine.decide import Decider, PodDemand, allocated
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.model.cluster import ClusterSnapshot
-from hami_plugins.model.decisions import Placed
+from hami_plugins.model.decisions import Placed, Refusal
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import Pod, PodRecord
 from hami_plugins.model.units import NodeName, VendorName
@@ -69,18 +69,22 @@ class Proof:
         gate = self._rules.reclaim.usage_after([*leaving, *gone])
         demand = info.demand
         returned = self._counted(entry, (*leaving, *gone))
-        for copy in range(copies):
+        placed: list[PodRecord] = []
+        fit: Fit | Refusal | None = None
+        for _ in range(copies):
+            if isinstance(fit, Fit):
+                record = record_with(info.pod, allocated(after, fit, demand.devices, registry))
+                after = with_pod(after, record)
+                placed.append(record)
+                gate = None if gate is None else gate.given(self._rules.preemptor.queue, requests_of(info.pod))
             if gate is not None and gate.overdrawn(self._rules.preemptor.queue, requests_of(info.pod)):
                 return False
             if self._left is not None:
-                taken = self._counted(after, after.pods[len(after.pods) - copy :])
+                taken = self._counted(after, placed)
                 demand = replace(demand, headroom=_headroom(self._left, returned, taken))
             fit = self._decider.answer(after, demand, info.policy)
             if not isinstance(fit, Fit):
                 return False
-            if copy + 1 < copies:
-                after = with_pod(after, record_with(info.pod, allocated(after, fit, demand.devices, registry)))
-                gate = None if gate is None else gate.given(self._rules.preemptor.queue, requests_of(info.pod))
         return True
 
     def _counted(self, entry: NodeEntry, records: Iterable[PodRecord]) -> Mapping[VendorName, tuple[int, int]]:
@@ -116,8 +120,7 @@ class Proof:
             left = quota.left_in(after, info.pod.namespace, self._decider.registry) or {}
             demand = replace(demand, headroom=tuple(sorted(left.items())))
         if not self._devices_only and (any(info.pod.neighbours) or neighbours.matter(after)):
-            barred = tuple(each for each in demand.constraints.barred if each[0] not in neighbours.REASONS)
-            barred += neighbours.barred(after, info.pod)
+            barred = neighbours.barred(after, info.pod)  # no node is asked that was barred before
             demand = replace(demand, constraints=replace(demand.constraints, barred=barred))
         return demand
 

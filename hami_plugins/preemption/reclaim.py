@@ -26,6 +26,7 @@ class ReclaimRules:
         self._groups = snapshot.pod_groups
         self._queues = snapshot.queues
         self._gate = gate if preemptor.queue else None
+        self._asked = () if self._gate is None else tuple(_divided(preemptor.requests, self._gate))
         self._reclaims = self._may_reclaim()
 
     @property
@@ -70,8 +71,8 @@ class ReclaimRules:
         if usage is None:
             return f"it is in another queue, and nothing is known of queue {queue}" if queue else ""
         share = self._share(usage)
-        for resource, amount in self._asked():
-            wanted, deserved = usage.held.get(resource, 0) + amount, share.get(resource, 0)
+        for resource, amount in self._asked:
+            wanted, deserved = _of(usage.held, resource) + amount, _of(share, resource)
             if wanted > deserved:
                 return (
                     f"it is in another queue, and queue {queue} would hold {shown(resource, wanted)} {resource} "
@@ -84,22 +85,6 @@ class ReclaimRules:
         queue = self._preemptor.queue
         return bool(queue and record.group) and self.queue_of(record) != queue
 
-    def _asked(self) -> Iterator[tuple[str, int]]:
-        """What counts between queues: all that the preemptor asks for and that is divided among them.
-
-        A listing may lack what every real node has. Of what no queue deserves anything each would hold too much.
-        """
-        gate = self._gate
-        unknown = queues.EVERYWHERE - gate.total.keys() if gate is not None else queues.EVERYWHERE
-        divided: set[str] | None = None
-        if gate is not None and not gate.by_weight:
-            divided = {name for usage in gate.accounts.values() for name, amount in usage.deserved.items() if amount}
-        return (
-            (name, amount)
-            for name, amount in self._preemptor.requests.items()
-            if amount and name not in unknown and (divided is None or name in divided)
-        )
-
     def _share(self, usage: QueueUsage) -> Amounts:
         by_weight = self._gate is not None and self._gate.by_weight
         return (usage.share or {}) if by_weight else usage.deserved
@@ -107,13 +92,13 @@ class ReclaimRules:
     def _exceeds(self, usage: QueueUsage, freed: Amounts) -> bool:
         """Whether a queue holds more than its share of anything that is asked for, when so much has been freed."""
         share = self._share(usage)
-        return any(usage.held.get(name, 0) - freed.get(name, 0) > share.get(name, 0) for name, _ in self._asked())
+        return any(_of(usage.held, name) - _of(freed, name) > _of(share, name) for name, _ in self._asked)
 
     def _within(self, usage: QueueUsage) -> str:
         share = self._share(usage)
         parts = [
-            f"{shown(name, usage.held.get(name, 0))} of the {shown(name, share.get(name, 0))} {name} it deserves"
-            for name, _ in self._asked()
+            f"{shown(name, _of(usage.held, name))} of the {shown(name, _of(share, name))} {name} it deserves"
+            for name, _ in self._asked
         ]
         return f"its queue {usage.queue} holds {', '.join(parts)}"
 
@@ -132,16 +117,32 @@ class ReclaimRules:
             usage = gate.accounts[name]
             freed = summed(dict(record.requests) for record in members)
             before_last = (
-                {key: amount - dict(last.requests).get(key, 0) for key, amount in freed.items()} for last in members
+                {key: amount - _of(dict(last.requests), key) for key, amount in freed.items()} for last in members
             )
             if not any(self._exceeds(usage, each) for each in before_last):
                 return Spared(members[-1], Rule.SHARE, f"{self._within(usage)}, and {len(members)} pods would leave")
             for resource, kept in usage.guarantee.items():
-                left = usage.held.get(resource, 0) - freed.get(resource, 0)
+                left = _of(usage.held, resource) - _of(freed, resource)
                 if left < kept:
                     why = f"its queue {name} would hold {shown(resource, left)} of {shown(resource, kept)} guaranteed"
                     return Spared(members[-1], Rule.SHARE, f"{why} {resource}")
         return None
+
+
+def _of(amounts: Amounts, resource: str) -> int:
+    return amounts.get(resource, 0)
+
+
+def _divided(requests: Amounts, gate: EnqueueAdmission) -> Iterator[tuple[str, int]]:
+    """What counts between queues: all that the preemptor asks for and that is divided among them.
+
+    A listing may lack what every real node has. Of what no queue deserves anything each would hold too much.
+    """
+    deserved = {name for usage in gate.accounts.values() for name, amount in usage.deserved.items() if amount}
+    for name, amount in requests.items():
+        known = name in gate.total or name not in queues.EVERYWHERE
+        if amount and known and (gate.by_weight or name in deserved):
+            yield name, amount
 
 
 def divided_gate(snapshot: ClusterSnapshot, preemptor: Preemptor, rules: Rules) -> EnqueueAdmission | None:

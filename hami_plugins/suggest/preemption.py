@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import partial
-from heapq import heapify, heappop
+from heapq import nsmallest
 from typing import Final
 
 from hami_plugins.engine.apply import without_pods
@@ -21,7 +21,7 @@ from hami_plugins.preemption.bounds import RoomBounds
 from hami_plugins.preemption.costs import NEVER, SizeScale
 from hami_plugins.preemption.node_search import NodeSearch, rows_of, units_of
 from hami_plugins.preemption.preemptor import Preemptor
-from hami_plugins.preemption.rules import EvictionRules
+from hami_plugins.preemption.rules import SYSTEM_CRITICAL, EvictionRules
 from hami_plugins.suggest.changes import Counterfactual, Removed
 from hami_plugins.suggest.refusals import Refusals
 from hami_plugins.suggest.search import Search
@@ -53,7 +53,7 @@ MOST_TOGETHER: Final = 8
 
 _SCALE: Final = SizeScale()
 _NO_RULES: Final = EvictionRules(
-    ClusterSnapshot(), Preemptor(infos=(), priority=0, group="", queue="", requests={}), None
+    ClusterSnapshot(), Preemptor(infos=(), priority=SYSTEM_CRITICAL, group="", queue="", requests={}), None
 )
 
 
@@ -65,20 +65,17 @@ def without_victims(search: Search, refusals: Refusals, may_go: Callable[[PodRec
     for number, entry in enumerate(filter(bounds.may_serve, _nodes(refusals))):
         rows = rows_of(entry, lambda record: record.priority if may_go(record) else None, _SCALE)
         (least,) = bounds.costs(entry, rows, 1)
-        if least < NEVER:
-            waiting.append((least, number, entry))
-    heapify(waiting)
-    best: tuple[int, tuple[PodRecord, ...], NodeEntry] | None = None
-    for _ in range(min(MOST_SEARCHED, len(waiting))):
-        least, _, entry = heappop(waiting)
-        if best is not None and least >= best[0]:
-            break
-        takes = partial(_is_proven, search, entry)
-        units = units_of(entry, may_go, _NO_RULES, _SCALE, whole_cost=False)
-        cost, chosen = NodeSearch(entry, units, bounds, _NO_RULES, takes).cheapest(1)
-        if cost < NEVER and len(chosen) <= MOST_TOGETHER and (best is None or cost < best[0]):
-            best = cost, tuple(unit.records[0] for unit in chosen), entry
-    return None if best is None else _without(search, best[2], best[1])
+        waiting.append((least, number, entry))
+    best = NEVER
+    found: tuple[NodeEntry, list[PodRecord]] | None = None
+    for least, _, entry in nsmallest(MOST_SEARCHED, waiting):
+        if least < best:
+            takes = partial(_is_proven, search, entry)
+            units = units_of(entry, may_go, _NO_RULES, _SCALE, whole_cost=False)
+            cost, chosen = NodeSearch(entry, units, bounds, _NO_RULES, takes).cheapest(1)
+            if cost < best and len(chosen) <= MOST_TOGETHER:
+                best, found = cost, (entry, [unit.records[0] for unit in chosen])
+    return None if found is None else _without(search, *found)
 
 
 def _nodes(refusals: Refusals) -> Iterator[NodeEntry]:

@@ -71,6 +71,7 @@ ROOMS: Final[Mapping[str, Room]] = {
         ),
         (
             "tests/unit/preemption/test_rules.py",
+            "tests/unit/preemption/test_costs.py",
             "tests/unit/preemption/test_grounds.py",
             "tests/unit/plan/test_preemption.py",
             "tests/unit/explain/test_preemption.py",
@@ -108,16 +109,7 @@ ROOMS: Final[Mapping[str, Room]] = {
         ),
     ),
     "defrag": Room(
-        ("hami_plugins/defrag/movable.py", "hami_plugins/defrag/goals.py", "hami_plugins/defrag/running.py"),
-        (*_files("tests/unit/defrag"), "tests/unit/output/test_defrag.py"),
-    ),
-    "defrag-searches": Room(
-        (
-            "hami_plugins/defrag/planner.py",
-            "hami_plugins/defrag/room.py",
-            "hami_plugins/defrag/candidates.py",
-            "hami_plugins/defrag/stranded.py",
-        ),
+        ("hami_plugins/defrag",),
         (*_files("tests/unit/defrag"), "tests/unit/output/test_defrag.py"),
     ),
     "queues": Room(

@@ -10,6 +10,8 @@ from unittest.mock import Mock
 import pytest
 import yaml
 
+from hami_plugins.engine.decide import Decider
+from hami_plugins.engine.intake import Rules, take_in
 from hami_plugins.inputs import manifests, workloads
 from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.model.cluster import ClusterSnapshot, Listing
@@ -17,8 +19,10 @@ from hami_plugins.model.nodes import NodeFacts
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.units import NodeName
 from hami_plugins.plan import Plan, Planner, PlanUnit, PodPlan, Stage, submission
+from hami_plugins.plan.preemption import PlanEvictor
 from hami_plugins.preemption.search import VictimSearch
 from hami_plugins.preemption.values import EvictionPlan, Rule
+from hami_plugins.queueing.evictions import RoomRequest
 from tests.builders import COUNT, MEMORY, a_container, a_pod, amounts
 from tests.unit.plan import plans
 from tests.unit.preemption.small_clusters import a_case
@@ -156,6 +160,15 @@ class TestOrder:
         assert len(plan.in_vain) == 5
         asked.assert_called_once()
 
+    def test_what_was_found_on_one_cluster_does_not_hold_on_another(self) -> None:
+        evictor = PlanEvictor(VictimSearch(plans.REGISTRY), Decider(plans.REGISTRY))
+        info = take_in(asking(priority=2), plans.REGISTRY, Rules())
+        kept = a_cluster([running("a", 0, priority=9), running("b", 1, priority=9)])
+        assert evictor(RoomRequest(kept, [info], None)) is None
+        found = evictor(RoomRequest(FULL, [info], None))
+        assert found is not None
+        assert [placed.node for placed in found.places] == ["n0"]
+
     def test_a_pod_of_the_plan_may_be_evicted_for_a_job_whose_pods_are_made_later(self) -> None:
         cluster = [a_node(cards=1), a_queue()]
         cluster.append(low("low", memory=4_000))
@@ -191,6 +204,18 @@ class TestVictims:
         ]
         (found,) = planned(replace(snapshot, nodes=tuple(cordoned)), pod).evictions
         assert [victim.again for victim in found.victims] == [None]
+
+    def test_only_the_first_victims_of_a_plan_are_followed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("hami_plugins.plan.preemption.MOST_FOLLOWED", 2)
+        nodes = [[running(f"a{at}", 0, 8_000), running(f"b{at}", 0, 8_000)] for at in range(2)]
+        snapshot = a_cluster(*nodes, [], cards=1)
+        pods = [asking(f"high-{at}", 16_000, priority=100 - at) for at in range(3)]
+        first, second = planned(snapshot, *pods).evictions
+        assert [victim.followed for victim in first.victims] == [True, True]
+        assert [victim.followed for victim in second.victims] == [False, False]
+        monkeypatch.setattr("hami_plugins.plan.preemption.MOST_FOLLOWED", 1)
+        first, second = planned(snapshot, *pods).evictions
+        assert [victim.followed for victim in (*first.victims, *second.victims)] == [True, False, False, False]
 
     def test_a_search_that_was_cut_is_said(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("hami_plugins.preemption.node_search.MOST_STEPS", 1)

@@ -124,3 +124,10 @@ def test_a_budget_that_allows_it_is_a_ground() -> None:
     budget = DisruptionBudget(namespace="default", name="web", requirements=app, allowed=2)
     told = grounds(a_cluster([running("a", labels={"app": "web"})], cards=1, budgets=(budget,)))
     assert told["a"][1] == ("budget", "its PodDisruptionBudget web allows 2")
+
+
+def test_a_pod_of_unknown_age_counts_as_one_of_the_first_second_of_all() -> None:
+    assert grounds(a_cluster([running("unknown", 0), running("young", 1, made_at=1)]))["young"][1:] == [
+        ("youngest", "it is younger than another equal pod")
+    ]
+    assert len(grounds(a_cluster([running("a", 0), running("b", 1, made_at=0)]))["a"]) == 1

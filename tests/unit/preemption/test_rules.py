@@ -19,6 +19,9 @@ from hami_plugins.model.pods import Neighbours, NodeConstraints, PodRecord, PodT
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.units import CoreShare, MiB, NodeName
 from hami_plugins.preemption import demand_search, node_search
+from hami_plugins.preemption.preemptor import Preemptor
+from hami_plugins.preemption.reclaim import divided_gate
+from hami_plugins.preemption.rules import EvictionRules
 from hami_plugins.preemption.search import VictimSearch
 from hami_plugins.preemption.values import EvictionPlan, NoVictims, Rule
 from hami_plugins.vendors import nvidia
@@ -554,6 +557,90 @@ class TestQueues:
         snapshot = self.snapshot(running("a", 0), running("b", 1))
         limited = Queue(name="theirs", capability={MEMORY: 20_000 * NANO}, deserved={MEMORY: NANO})
         assert victims(replace(snapshot, queues={"theirs": limited}), in_queue(1_000, "theirs")) in (["a"], ["b"])
+
+    def test_cpus_are_divided_where_nodes_say_how_many_they_have(self) -> None:
+        snapshot = self.snapshot(running("a", 0), running("b", 1))
+        info = in_queue()
+        requests = (*info.pod.constraints.requests, ("cpu", 2 * NANO))
+        asks = replace(info, pod=replace(info.pod, constraints=NodeConstraints(requests=requests)))
+        queues = {
+            name: replace(each, deserved={**each.deserved, "cpu": NANO}) for name, each in snapshot.queues.items()
+        }
+        divided = replace(snapshot, queues=queues)
+        assert len(victims(divided, asks)) == 1
+        (entry,) = snapshot.nodes
+        total = {**entry.facts.allocatable, **amounts({"cpu": 8})}
+        known = replace(divided, nodes=(replace(entry, facts=replace(entry.facts, allocatable=total)),))
+        assert "queue mine would hold 2 cpu of the 1 it deserves" in spared(known, asks)[0]
+
+
+class TestWhyNotTogether:
+    """The reason names the last of the pods."""
+
+    def rules(self, snapshot: ClusterSnapshot, info: PodInfo) -> EvictionRules:
+        preemptor = Preemptor.of(snapshot, [info])
+        return EvictionRules(
+            snapshot, preemptor, divided_gate(snapshot, preemptor, Rules()) if preemptor.queue else None
+        )
+
+    def test_a_gang_that_would_lose_too_many(self) -> None:
+        pods = [running("a", 0, group="g"), running("b", 1, group="g")]
+        groups = {"default/g": PodGroup(namespace="default", name="g", min_member=1, min_by_task={"": 1})}
+        snapshot = a_cluster(pods, pod_groups=groups)
+        found = self.rules(snapshot, waiting()).conflict(pods)
+        assert found is not None
+        assert (found.rule, found.pod.name) == (Rule.GANG, "b")
+        assert found.why == "its gang default/g needs 1 of its 2 members, and 2 would leave"
+
+    def test_a_queue_that_would_hold_less_than_its_share(self) -> None:
+        snapshot = TestQueues().snapshot(running("a", 0), running("b", 1), theirs=10_000)
+        (entry,) = snapshot.nodes
+        found = self.rules(snapshot, in_queue()).conflict(entry.pods)
+        assert found is not None
+        assert (found.rule, found.pod.name) == (Rule.SHARE, "b")
+        assert found.why.endswith("and 2 pods would leave")
+
+    def test_a_queue_that_would_hold_less_than_it_is_guaranteed(self) -> None:
+        snapshot = TestQueues().snapshot(running("a", 0), running("b", 1), guarantee={MEMORY: 5_000 * NANO})
+        (entry,) = snapshot.nodes
+        found = self.rules(snapshot, in_queue()).conflict(entry.pods)
+        assert found is not None
+        assert (found.rule, found.pod.name) == (Rule.SHARE, "b")
+        assert found.why == f"its queue theirs would hold 0 of 5000 guaranteed {MEMORY}"
+
+
+def test_rules_of_a_pod_without_a_queue_depend_on_no_pods_of_podgroups_without_a_minimum() -> None:
+    """So what one search found out of nodes holds for the next one."""
+    groups = {"default/g": PodGroup(namespace="default", name="g")}
+    snapshot = a_cluster([running("a", group="g")], pod_groups=groups)
+    assert EvictionRules(snapshot, Preemptor.of(snapshot, [waiting()]), None).context is not None
+    queued = Preemptor.of(snapshot, [in_queue()])
+    assert EvictionRules(snapshot, queued, None).context is None
+
+
+class TestGangsUnderQuotas:
+    def limited(self, limit: int, *by_node: Sequence[PodRecord]) -> tuple[ClusterSnapshot, list[PodInfo]]:
+        """A gang of two of 5,000 MiB each in a namespace that may hold so much."""
+        quota = {"default": NamespaceQuota(namespace="default", hard={f"limits.{MEMORY}": limit * NANO})}
+        snapshot = a_cluster(*by_node, quotas=quota)
+        left = left_in(snapshot, "default", REGISTRY)
+        infos = [waiting(5_000, name=name) for name in ("m0", "m1")]
+        return snapshot, [take_in(each.submitted, REGISTRY, Rules(), left, admitted=True) for each in infos]
+
+    def test_members_on_one_node_count_for_each_other(self) -> None:
+        """The younger pod of the other namespace would make room on a card, and none in the quota."""
+        pods = [running("a", 0, 12_000, made_at=1), running("other", 1, 12_000, namespace="team", made_at=2)]
+        snapshot, pair = self.limited(19_000, pods)
+        assert victims(snapshot, *pair) == ["a"]
+        snapshot, pair = self.limited(22_000, pods)
+        assert victims(snapshot, *pair) == ["other"]
+
+    def test_members_on_two_nodes_count_for_each_other(self) -> None:
+        full = [running("full", 1, CARD, preemptable=False, namespace="team")]
+        nodes = [[running(f"a{at}", 0, 12_000, namespace="team"), *full] for at in range(2)]
+        for limit, fits in ((9_999, False), (10_000, True)):
+            snapshot, pair = self.limited(limit, *nodes)
+            assert isinstance(find(snapshot, *pair), EvictionPlan) is fits
 
 
 class TestPartitions:

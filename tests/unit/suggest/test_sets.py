@@ -141,6 +141,13 @@ class TestWhatIsOffered:
         assert the(found, ChangeKind.VICTIM).changes
         assert of_kind(found, ChangeKind.VICTIM, ChangeKind.VICTIM) is None
 
+    def test_a_pod_of_another_node_goes_where_a_vendors_rule_makes_the_nearest_one_dearer(self) -> None:
+        """By arithmetic two free cards are enough on the first node; the rule wants a pair."""
+        ruled = replace(SPEC, topology=acme.SPEC.topology)
+        first, small = a_busy_node("a", HELD, FREE, FREE, HELD), a_busy_node("b", (8_000, 50), FREE, HELD, HELD)
+        found = the(offered(a_snapshot(first, small), wanting(TWO), specs=(ruled,)), ChangeKind.VICTIM)
+        assert [(each.pod.name, each.node) for each in found.changes if isinstance(each, Removed)] == [("b-pod-0", "b")]
+
     @pytest.mark.parametrize("stays", ["priority", "spared"])
     def test_no_pod_goes_that_has_to_stay(self, stays: str) -> None:
         entry = a_busy_node("a", HELD, HELD, HELD, HELD)
