@@ -303,7 +303,7 @@ REFUSED_BY_THE_UMBRELLA: Final[tuple[tuple[Values, str], ...]] = (
     (
         {"volcano-vgpu": {"deviceConfig": {"nvidia": {"resourceMemoryName": "mine/memory"}}}},
         "volcano-vgpu.deviceConfig.nvidia.resourceMemoryName is mine/memory and "
-        "allocator.settings.volcano.deviceConfig.nvidia.resourceMemoryName is unset",
+        "allocator.settings.volcano.deviceConfig.nvidia.resourceMemoryName is volcano.sh/vgpu-memory",
     ),
     ({"volcano_vgpu": {}}, "additional properties 'volcano_vgpu' not allowed"),
     (

@@ -414,6 +414,14 @@ def test_what_is_wrong_is_refused_by_the_allocators_chart_too(one_helm: Helm, va
     assert sentence in str(caught.value)
 
 
+@pytest.mark.parametrize("spelled", ["agent", "server"])
+def test_the_umbrella_takes_a_usual_name_that_only_one_side_spells_out(one_helm: Helm, spelled: str) -> None:
+    names = {"deviceConfig": {"nvidia": {"resourceMemoryName": "volcano.sh/vgpu-memory"}}}
+    server: Values = {"allocator": {"settings": {"volcano": names}}}
+    sides: dict[str, Values] = {"agent": {"volcano-vgpu": names}, "server": server}
+    assert objects(one_helm.template(UMBRELLA, sides[spelled]))
+
+
 @pytest.mark.parametrize(
     ("values", "sentence"), REFUSED_BY_THE_UMBRELLA, ids=[sentence[:60] for _, sentence in REFUSED_BY_THE_UMBRELLA]
 )

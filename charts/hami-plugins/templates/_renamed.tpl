@@ -101,10 +101,12 @@ mockDevicePlugin: for tries without cards write them into a file, and name it in
 {{- if $both -}}{{- if include "volcano-vgpu.speaksVolcano" (index .Subcharts "volcano-vgpu") -}}
 {{- $ours := (($agent.deviceConfig).nvidia | default dict) -}}
 {{- $theirs := (((($server.settings).volcano).deviceConfig).nvidia | default dict) -}}
-{{- range list "resourceCountName" "resourceMemoryName" "resourceMemoryPercentageName" "resourceCoreName" -}}
-{{- $left := get $ours . | default "unset" -}}{{- $right := get $theirs . | default "unset" -}}
+{{- $usual := dict "resourceCountName" "number" "resourceMemoryName" "memory" "resourceMemoryPercentageName" "memory-percentage" "resourceCoreName" "cores" -}}
+{{- range $key, $name := $usual -}}
+{{- $default := printf "volcano.sh/vgpu-%s" $name -}}
+{{- $left := get $ours $key | default $default -}}{{- $right := get $theirs $key | default $default -}}
 {{- if ne $left $right -}}
-{{- fail (printf "\nvolcano-vgpu.deviceConfig.nvidia.%s is %s and allocator.settings.volcano.deviceConfig.nvidia.%s is %s: agent and allocator need the same name; set both" . $left . $right) -}}
+{{- fail (printf "\nvolcano-vgpu.deviceConfig.nvidia.%s is %s and allocator.settings.volcano.deviceConfig.nvidia.%s is %s: agent and allocator need the same name; set both" $key $left $key $right) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}{{- end -}}
