@@ -23,7 +23,7 @@ from hami_plugins.model.units import VendorName
 from hami_plugins.model.vendor import AdmissionChange, Headroom
 from hami_plugins.wire import admission, pods
 from hami_plugins.wire.admission_review import Allowed, Answer, Denied
-from hami_plugins.wire.allocator_mark import REQUEUED_KEY
+from hami_plugins.wire.allocator_mark import PROGRESS_KEYS
 from hami_plugins.wire.fields import Json
 
 Quotas = Callable[[str], Mapping[VendorName, Headroom]]
@@ -43,7 +43,7 @@ def mark(raw: Json, product: Product, left: Quotas | None = None) -> Answer:
         vendors = product.vendors_for(pod.scheduler)
         if not any(_asks(each, vendors) for each in pod.containers):
             return Allowed()
-        submitted = submissions.without_records(raw, (*product.keys, REQUEUED_KEY))
+        submitted = submissions.without_records(raw, (*product.keys, *PROGRESS_KEYS))
         admitted = pods.pod(written := admission.applied(submitted.pod, _written(pod, vendors)))
         intake = take_in(admitted, vendors, product.rules, left and left(admitted.namespace))
         if intake.refusal:

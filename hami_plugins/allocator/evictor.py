@@ -3,7 +3,8 @@
 It preempts only where node sums are short, and does not ask an extender otherwise (Kubernetes 1.34: "expected at least
 one victim pod on node"). So where no device has room although the sums suffice, the pods to evict are chosen here. In
 this order: the room is kept, the API server is asked whether it would carry out all the evictions, the node is
-written to ``status.nominatedNodeName``, and then they are made. The next leader reads that field if this one dies.
+written on the pod (``status.nominatedNodeName``, and an annotation because the scheduler may empty that field), and
+then they are made. The next leader reads it if this one dies.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from hami_plugins.model.pods import Pod, PodRecord
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.preemption.values import EvictedPod, NoVictims, leave_together
 from hami_plugins.wire import lenient
+from hami_plugins.wire.allocator_mark import NOMINATED_KEY
 
 WAITING: Final = 1_000
 """Pods whose turn is to come; beyond that the oldest has to be refused again."""
@@ -355,7 +357,8 @@ class Evictor:
 
     def _nominate(self, pod: Pod, node: NodeName) -> None:
         """Writes where room is made: the scheduler looks there first, and the next leader carries on."""
-        body = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}}
+        metadata = {"uid": pod.uid, "annotations": {NOMINATED_KEY: node}}
+        body = {"metadata": metadata, "status": {"nominatedNodeName": node}}
         try:
             self._api.merge_patch(paths.pod_status(pod.namespace, pod.name), body)
         except KubeError as error:

@@ -1,6 +1,6 @@
 """Room that an earlier leader kept for waiting pods while others leave: a new leader keeps it again.
 
-Pods name their nodes (``status.nominatedNodeName``). A leader may have been killed before that was written; so the room
+Pods name their nodes (``Pod.nominated``). A leader may have been killed before that was written; so the room
 of pods that are being deleted on other nodes is kept for the pods of the highest priority, until their schedulers have
 looked at them again. Pods of lower priority are left out: room that is kept for one is in the way of a pod for which
 more have to leave.

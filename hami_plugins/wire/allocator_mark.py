@@ -14,5 +14,12 @@ of the pod: by it API servers tell whom to ask, and agents whether a scheduler h
 REQUEUED_KEY: Final = "hami-plugins.io/requeued-at"
 """When the allocator last had the pod's scheduler try it again, because devices had become free for it (RFC 3339)."""
 
-KEYS: Final = (KEY, REQUEUED_KEY)
+NOMINATED_KEY: Final = "hami-plugins.io/nominated-node"
+"""The node on which pods are evicted for the pod. kube-scheduler empties ``status.nominatedNodeName`` when it cannot
+bind the pod, as where the allocator is killed at that moment (1.34 ``schedule_one.go`` ``handleBindingCycleError``)."""
+
+PROGRESS_KEYS: Final = (REQUEUED_KEY, NOMINATED_KEY)
+"""What the allocator writes on pods that wait."""
+
+KEYS: Final = (KEY, *PROGRESS_KEYS)
 """All annotations that the allocator writes on pods beside allocations."""

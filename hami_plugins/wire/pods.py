@@ -12,6 +12,7 @@ from hami_plugins.model.pods import FINISHED, Container, NodeConstraints, Pod, R
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.wire import fields, neighbours, quantity
+from hami_plugins.wire.allocator_mark import NOMINATED_KEY
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.gang_keys import PREEMPTABLE_KEY
 from hami_plugins.wire.lenient import inside, mappings, seconds, text, texts
@@ -111,9 +112,15 @@ def pod(raw: object, *, default_requests: bool = True) -> Pod:
         made_at=seconds(metadata.get("creationTimestamp")),
         preempts=may_preempt(spec, in_spec),
         preemptable=annotations.get(PREEMPTABLE_KEY, labels.get(PREEMPTABLE_KEY, "")) != "false",
-        nominated=NodeName(nominated) if (nominated := text(status.get("nominatedNodeName"))) else None,
+        nominated=_nominated(status, annotations),
         disruption=_disruption(status),
     )
+
+
+def _nominated(status: Json, annotations: Mapping[str, str]) -> NodeName | None:
+    """The node on which room is made for the pod."""
+    found = text(status.get("nominatedNodeName")) or annotations.get(NOMINATED_KEY)
+    return NodeName(found) if found else None
 
 
 def may_preempt(raw: Json, place: str) -> bool:

@@ -56,6 +56,7 @@ SHARED: Final[Mapping[str, Mapping[str, str]]] = {
         "annotation call": identity.NONCE_KEY,
         "annotation allocation": allocator_mark.KEY,
         "annotation tried again": allocator_mark.REQUEUED_KEY,
+        "annotation room made on": allocator_mark.NOMINATED_KEY,
         "annotation duration": capacity_block_end.DURATION_KEY,
         "annotation limited cards": koordinator.INJECTED,
         "annotation visible cards": koordinator.VISIBLE,

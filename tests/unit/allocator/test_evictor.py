@@ -174,7 +174,10 @@ def test_the_room_is_kept_and_written_before_anybody_is_evicted() -> None:
     assert order == ["dry a kept=['high'] written=0", "a kept=['high'] written=1"]
     path, body = api.patches[0]
     assert path == "/api/v1/namespaces/team/pods/high/status"
-    assert body == {"metadata": {"uid": "uid-high"}, "status": {"nominatedNodeName": "n1"}}
+    assert body == {
+        "metadata": {"uid": "uid-high", "annotations": {"hami-plugins.io/nominated-node": "n1"}},
+        "status": {"nominatedNodeName": "n1"},
+    }
 
 
 def test_an_eviction_that_a_dry_run_refuses_is_not_made_and_the_room_is_free_again() -> None:

@@ -494,6 +494,16 @@ def test_a_new_leader_keeps_no_room_for_others_where_a_pod_names_the_node() -> N
     assert kept_nodes(cluster) == {}
 
 
+def test_a_new_leader_keeps_the_room_of_a_pod_whose_node_its_scheduler_has_emptied() -> None:
+    """kube-scheduler does so where a Binding fails, as when the leader before was killed."""
+    cluster = Sessions(a_node("n1"))
+    pod = high()
+    notes = {**pod["metadata"].get("annotations", {}), "hami-plugins.io/nominated-node": "n1"}
+    shown(cluster, {**pod, "metadata": {**pod["metadata"], "annotations": notes}})
+    keep_again(cluster.books, volcano=True)
+    assert kept_nodes(cluster) == {"high": "n1"}
+
+
 @pytest.mark.parametrize("node", ["n1", "n9"])
 def test_a_new_leader_keeps_no_room_that_there_is_not(node: str) -> None:
     cluster = Sessions(a_node("n1"))
