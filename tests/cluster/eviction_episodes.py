@@ -52,6 +52,7 @@ class EpisodeSite(Protocol):
 def random_episodes(site: EpisodeSite, numbers: Numbers, what: str, kills: Sequence[Callable[[], object]]) -> None:
     """Pods of equal priority on four cards; in every second episode somebody is killed while room is made."""
     draw, in_vain, too_many, evicted, longest = random.Random(secrets.randbits(32)), 0, 0, 0, 0.0
+    stories: list[str] = []
     for at in range(EPISODES):
         wait_until(site.ready, "the server answers", 60)
         site.kubelet.ends = draw.choice((0.3, 0.3, 2.0))
@@ -73,8 +74,10 @@ def random_episodes(site: EpisodeSite, numbers: Numbers, what: str, kills: Seque
         assert high not in victims
         evicted += len(victims)
         (card,) = _cards(site.pool, high)
-        in_vain += sum(card not in held.get(name, ()) for name in victims)
-        too_many += max(len(victims) - least, 0)
+        vain, more = sum(card not in held.get(name, ()) for name in victims), max(len(victims) - least, 0)
+        in_vain, too_many = in_vain + vain, too_many + more
+        if vain or more:
+            stories.append(f"{high} ({asked} MiB) on {card}; {least} had to leave; held {held}\n{site.story()}")
         for name in (high, *running):
             if name not in site.kubelet.gone:
                 site.remove(name)
@@ -84,7 +87,7 @@ def random_episodes(site: EpisodeSite, numbers: Numbers, what: str, kills: Seque
     numbers.add(f"{told}: evictions in vain", f"{in_vain}", "0")
     numbers.add(f"{told}: victims beyond the minimum", f"{too_many}", "0")
     numbers.add(f"{told}: longest without a kill, beyond what victims take to end", f"{longest:.2f} s", "<= 2 s")
-    assert (in_vain, too_many) == (0, 0)
+    assert (in_vain, too_many) == (0, 0), "\n".join(stories)
 
 
 def least_victims(pool: Pool, asked: int) -> int:
