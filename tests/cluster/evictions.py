@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
+import pytest
+
+from hami_plugins.wire.gang_keys import GROUP_KEY
 from tests.cluster.allocator import Allocator
 from tests.cluster.card_nodes import Pool
 from tests.cluster.cases import Case
@@ -13,9 +16,11 @@ from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.objects import pod_spec, task, vcjob
 from tests.cluster.pretended_kubelet import GRACE, PretendedKubelet
 from tests.cluster.slices import gpu, jobs, pods, volcano_pod
+from tests.cluster.volcano import Volcano
 from tests.cluster.waiting import wait_until
 
 CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
+PREEMPTABLE: Final = "volcano.sh/preemptable"
 SESSIONS: Final = 10
 VALUES: Final = {"cards-low": 100, "cards-mid": 500, "cards-high": 1_000_000}
 
@@ -24,14 +29,14 @@ FULL: Final[Mapping[str, object]] = {"mode": "full", "priority_classes": ["*"]}
 
 
 @contextmanager
-def priority_classes(plane: ControlPlane) -> Iterator[None]:
-    """The classes of ``VALUES``."""
-    for name, value in VALUES.items():
+def priority_classes(plane: ControlPlane, values: Mapping[str, int] = VALUES) -> Iterator[None]:
+    """Classes of these values."""
+    for name, value in values.items():
         plane.api.create(CLASSES, {"metadata": {"name": name}, "value": value})
     try:
         yield
     finally:
-        for name in VALUES:
+        for name in values:
             plane.api.delete(f"{CLASSES}/{name}")
 
 
@@ -64,8 +69,8 @@ class Site(Case):
             lambda: self.plane.api.get(f"{place}/{app}")["status"].get("currentHealthy") == 1, "the budget counts"
         )
 
-    def gang(self, name: str, memory: int, *, priority: str = "cards-high") -> None:
-        """A gang of four."""
+    def gang(self, name: str, memory: int, *, priority: str = "cards-high", minimum: int = 4) -> None:
+        """A gang of four, of which so many have to start together."""
         spec = pod_spec(
             gpu(memory=memory),
             grace=GRACE,
@@ -73,8 +78,20 @@ class Site(Case):
             schedulerName="volcano",
             priorityClassName=priority,
         )
-        job = vcjob(name, task("worker", 4, spec), priorityClassName=priority)
+        job = vcjob(name, task("worker", 4, spec), minimum=minimum, priorityClassName=priority)
         self.plane.api.create(jobs(self.namespace), job)
+
+    def needs(self, gang: str, minimum: int) -> None:
+        """From now on so many of a gang have to run together; its PodGroup says so."""
+        self.plane.api.merge_patch(f"{jobs(self.namespace)}/{gang}", {"spec": {"minAvailable": minimum}})
+        (group,) = {each["metadata"]["annotations"][GROUP_KEY] for each in self.members(gang)}
+        path = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{self.namespace}/podgroups/{group}"
+        wait_until(lambda: self.plane.api.get(path)["spec"]["minMember"] == minimum, f"{gang} needs {minimum} pods")
+
+    def give_up(self, name: str) -> None:
+        """A pod that was marked as not preemptable is so no longer."""
+        body = {"metadata": {"annotations": {PREEMPTABLE: "true"}}}
+        self.plane.api.merge_patch(f"{pods(self.namespace)}/{name}", body)
 
     def ready(self) -> bool:
         return self.server.ready
@@ -115,3 +132,24 @@ def a_site(allocator: Allocator, namespace: str) -> Iterator[Site]:
     with Pool(plane) as pool, PretendedKubelet(plane, pool, namespace) as kubelet:
         yield Site(allocator, pool, namespace, kubelet)
         assert not kubelet.faults
+
+
+@contextmanager
+def evicting(volcano: Volcano, preemption: Mapping[str, object], **more: Any) -> Iterator[Allocator]:
+    """A server in mode ``extender`` with this setting, and the classes of priority."""
+    with priority_classes(volcano.plane), Allocator(volcano, "extender", preemption=preemption, **more) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def allocator(volcano: Volcano, request: pytest.FixtureRequest) -> Iterator[Allocator]:
+    """A server with the setting ``PREEMPTION`` of the module."""
+    with evicting(volcano, request.module.PREEMPTION) as found:
+        yield found
+
+
+@pytest.fixture
+def site(allocator: Allocator, namespace: str) -> Iterator[Site]:
+    """A pool of its own for the module's server."""
+    with a_site(allocator, namespace) as found:
+        yield found

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-import pytest
-
-from tests.cluster.allocator import Allocator
-from tests.cluster.evictions import Site, a_site, priority_classes
-from tests.cluster.kubernetes import ControlPlane
-from tests.cluster.volcano import Volcano
+from tests.cluster.evictions import Site, allocator, site
 from tests.cluster.waiting import wait_until
 
-SCHEDULER: Final = {"mode": "scheduler"}
+__all__ = ["allocator", "site"]
 
-
-@pytest.fixture(scope="module")
-def allocator(volcano: Volcano, control_plane: ControlPlane) -> Iterator[Allocator]:
-    with priority_classes(control_plane), Allocator(volcano, "extender", preemption=SCHEDULER) as found:
-        yield found
-
-
-@pytest.fixture
-def site(allocator: Allocator, namespace: str) -> Iterator[Site]:
-    with a_site(allocator, namespace) as found:
-        yield found
+PREEMPTION: Final = {"mode": "scheduler"}
 
 
 def test_where_sums_are_short_a_gang_gets_the_room_of_two_pods(site: Site) -> None:

@@ -6,33 +6,22 @@ The cases are those of the notes on what Volcano's actions do; ``PretendedKubele
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from functools import partial
 from signal import SIGKILL
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from tests.cluster.agents import Numbers
 from tests.cluster.allocator import Allocator
 from tests.cluster.eviction_episodes import random_episodes
-from tests.cluster.evictions import FULL, Site, a_site, priority_classes
-from tests.cluster.kubernetes import ControlPlane
+from tests.cluster.evictions import FULL, PREEMPTABLE, Site, allocator, site
 from tests.cluster.slices import gpu
-from tests.cluster.volcano import Volcano
 from tests.cluster.waiting import wait_until
 
+__all__ = ["allocator", "site"]
 
-@pytest.fixture(scope="module")
-def allocator(volcano: Volcano, control_plane: ControlPlane) -> Iterator[Allocator]:
-    with priority_classes(control_plane), Allocator(volcano, "extender", preemption=FULL) as found:
-        yield found
-
-
-@pytest.fixture
-def site(allocator: Allocator, namespace: str) -> Iterator[Site]:
-    with a_site(allocator, namespace) as found:
-        yield found
+PREEMPTION: Final = FULL
 
 
 def test_a1_one_card_is_full_and_its_pod_makes_room(site: Site) -> None:
@@ -179,6 +168,40 @@ def test_g5_a_gang_for_which_some_sums_suffice_and_some_do_not(site: Site) -> No
     site.gang("train", 38_000)
     wait_until(lambda: site.placed("train") == 4, "the gang is bound", show=lambda: site.story("train"))
     assert len(site.kubelet.victims) == 4
+
+
+def half_bound_gang(site: Site) -> None:
+    """Two of its four pods are on the first card and fill it; now it needs all four."""
+    site.gang("train", 20_000, minimum=2)
+    wait_until(lambda: site.placed("train") == 2, "two pods are bound", show=lambda: site.story("train"))
+    site.needs("train", 4)
+
+
+def test_a_gang_of_which_two_are_bound_already_evicts_only_what_the_rest_needs(site: Site) -> None:
+    first, *others = site.pool.add(3, cards=1)
+    for node in others:
+        card = site.pool.cards[node][0].uuid
+        site.low(f"low-{node[-1]}", 30_000, card, annotations={PREEMPTABLE: "false"})
+    half_bound_gang(site)
+    assert site.kubelet.victims == []
+    for node in others:
+        site.give_up(f"low-{node[-1]}")
+    wait_until(lambda: site.placed("train") == 4, "the gang is bound", show=lambda: site.story("train"))
+    assert len(site.kubelet.victims) == 1
+    assert len(site.pool.by_card()[site.pool.cards[first][0].uuid]) == 2, "the bound ones stay"
+
+
+def test_a_gang_of_which_two_are_bound_evicts_no_pod_where_the_rest_would_not_all_have_room(site: Site) -> None:
+    _, second = site.pool.add(2, cards=1)
+    card = site.pool.cards[second][0].uuid
+    site.low("stays", 20_000, card, priority="cards-high")
+    site.low("low", 20_000, card, annotations={PREEMPTABLE: "false"})
+    half_bound_gang(site)
+    site.give_up("low")
+    waits = next(each for each in site.members("train") if not each["spec"].get("nodeName"))
+    site.wait_refused(waits["metadata"]["name"])
+    assert site.placed("train") == 2
+    assert site.kubelet.victims == []
 
 
 def test_g3_a_gang_leaves_as_a_whole(site: Site) -> None:

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.cluster.allocator import Allocator
-from tests.cluster.evictions import FULL, Site, a_site, priority_classes
+from tests.cluster.evictions import FULL, Site, a_site, evicting
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.objects import queue
 from tests.cluster.slices import gpu
@@ -52,8 +51,7 @@ def of(name: str) -> dict[str, Any]:
 def reclaiming(volcano: Volcano, plugin: str, namespace: str, deserved: int = 0) -> Iterator[Site]:
     plane = volcano.plane
     with (
-        priority_classes(plane),
-        Allocator(volcano, "extender", preemption=FULL, queues=plugin) as allocator,
+        evicting(volcano, FULL, queues=plugin) as allocator,
         queues(plane, deserved if plugin == "capacity" else 0),
         a_site(allocator, namespace) as site,
     ):
@@ -95,19 +93,32 @@ def test_a_queue_within_its_share_gives_nothing(volcano: Volcano, namespace: str
         assert site.kubelet.victims == []
 
 
-@pytest.mark.parametrize(("deserved", "leave"), [(40_000, 1), (60_000, 0)], ids=["above", "within"])
+@pytest.mark.parametrize(
+    ("shares", "wait", "leave"),
+    [
+        (("capacity", 40_000), 1, 1),
+        (("capacity", 60_000), 1, 0),
+        # It divides what there is by what is asked for: of 81,920 MiB the queue keeps 61,920, or 41,920.
+        (("proportion", 0), 1, 0),
+        (("proportion", 0), 2, 1),
+    ],
+    ids=["capacity, above", "capacity, within", "proportion, within", "proportion, above"],
+)
 def test_r2_where_no_card_has_room_a_queue_gives_what_it_holds_beyond_its_share(
-    volcano: Volcano, namespace: str, deserved: int, leave: int
+    volcano: Volcano, namespace: str, shares: tuple[str, int], wait: int, leave: int
 ) -> None:
     """The sums of the node suffice, so that Volcano itself sees no need to evict more than one pod."""
-    with reclaiming(volcano, "capacity", namespace, deserved) as site:
+    plugin, deserved = shares
+    with reclaiming(volcano, plugin, namespace, deserved) as site:
         (node,) = site.pool.add(1, cards=2)
         for at, card in enumerate(site.pool.cards[node]):
             notes = {QUEUE: "qa", "volcano.sh/vgpu-use-gpuuuid": card.uuid}
             site.low(f"own-{at}", 30_000, annotations=notes)
-        site.submit("back", gpu(memory=20_000), priorityClassName="cards-low", **of("qb"))
-        if leave:
-            site.wait_bound("back")
-        else:
-            site.wait_refused("back")
+        for at in range(wait):
+            site.submit(f"back-{at}", gpu(memory=20_000), priorityClassName="cards-low", **of("qb"))
+        for at in range(wait):
+            if leave:
+                site.wait_bound(f"back-{at}")
+            else:
+                site.wait_refused(f"back-{at}")
         assert len(site.kubelet.victims) == leave

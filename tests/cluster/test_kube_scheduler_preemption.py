@@ -20,6 +20,7 @@ from tests.cluster.agents import Numbers
 from tests.cluster.allocator import Replica
 from tests.cluster.api import Object
 from tests.cluster.eviction_episodes import random_episodes
+from tests.cluster.evictions import priority_classes
 from tests.cluster.hami import HamiAllocator
 from tests.cluster.hami_nodes import HamiNodes, HamiPods
 from tests.cluster.kubernetes import ControlPlane
@@ -27,7 +28,6 @@ from tests.cluster.pretended_kubelet import GRACE, PretendedKubelet, ServingKube
 from tests.cluster.slices import pods
 from tests.cluster.waiting import wait_until
 
-CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 LOW, MID, HIGH = "devices-low", "devices-mid", "devices-high"
 VALUES: Final = {LOW: 100, MID: 500, HIGH: 1_000_000}
 ROUNDS: Final = 20
@@ -106,13 +106,9 @@ class Site(HamiPods):
 
 @pytest.fixture(scope="module")
 def allocator(control_plane: ControlPlane) -> Iterator[HamiAllocator]:
-    for name, value in VALUES.items():
-        control_plane.api.create(CLASSES, {"metadata": {"name": name}, "value": value})
     told = {"mode": "full", "priorityClasses": [HIGH], "perHour": 1_000}
-    with HamiAllocator(control_plane, preemption=told) as server:
+    with priority_classes(control_plane, VALUES), HamiAllocator(control_plane, preemption=told) as server:
         yield server
-    for name in VALUES:
-        control_plane.api.delete(f"{CLASSES}/{name}")
 
 
 @pytest.fixture

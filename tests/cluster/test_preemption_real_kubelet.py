@@ -10,12 +10,13 @@ import pytest
 
 from tests.cluster.agents import NodeAgent, Numbers, card
 from tests.cluster.api import Object
+from tests.cluster.evictions import priority_classes
 from tests.cluster.hami import HamiAllocator, allocated_to, hami_gpu
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.node import Node
 from tests.cluster.objects import pod
 from tests.cluster.slices import pods, said, wanted
-from tests.cluster.test_kube_scheduler_preemption import CLASSES, HIGH, LOW, VALUES
+from tests.cluster.test_kube_scheduler_preemption import HIGH, LOW, VALUES
 from tests.cluster.waiting import wait_until
 
 GRACE: Final = 6
@@ -37,12 +38,9 @@ def hami_agent(node: Node) -> Iterator[NodeAgent]:
 @pytest.fixture(scope="module")
 def allocator(control_plane: ControlPlane, hami_agent: NodeAgent) -> Iterator[HamiAllocator]:
     assert hami_agent.component.running
-    for name, value in VALUES.items():
-        control_plane.api.create(CLASSES, {"metadata": {"name": name}, "value": value})
-    with HamiAllocator(control_plane, preemption={"mode": "full", "priorityClasses": [HIGH]}) as server:
+    told = {"mode": "full", "priorityClasses": [HIGH]}
+    with priority_classes(control_plane, VALUES), HamiAllocator(control_plane, preemption=told) as server:
         yield server
-    for name in VALUES:
-        control_plane.api.delete(f"{CLASSES}/{name}")
 
 
 def seconds(text: str) -> float:
