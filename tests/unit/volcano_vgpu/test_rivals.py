@@ -25,6 +25,10 @@ def pod(name: str, image: str, *, path: str = DIRECTORY, uid: str = "u", **facts
     return raw_objects.pod(name, {"image": image}, metadata=metadata, phase=phase, volumes=volumes)
 
 
+def of_operator(name: str, image: str, path: str) -> dict[str, Any]:
+    return pod(name, image, path=path, metadata={"namespace": "gpu-operator"})
+
+
 EXISTING = pod("volcano-device-plugin-x7k2p", "projecthami/volcano-vgpu-device-plugin:v1.12.0")
 
 
@@ -40,6 +44,22 @@ def test_a_node_of_ones_own_has_no_rivals() -> None:
         pod("nvidia-exporter", "dcgm-exporter:3", path="/"),
     )
     assert found(sockets=("rdma.sock", "sriov.sock"), pods=others) == ()
+
+
+def test_of_the_gpu_operator_only_the_device_plugin_is_a_rival() -> None:
+    images = "nvcr.io/nvidia/k8s"
+    others = (
+        of_operator("nvidia-driver-daemonset-a", "nvcr.io/nvidia/driver:580", "/run/nvidia"),
+        of_operator("nvidia-container-toolkit-daemonset-a", f"{images}/container-toolkit:v1.18", "/run"),
+        of_operator("nvidia-dcgm-exporter-a", f"{images}/dcgm-exporter:4", "/var/lib/kubelet/pod-resources"),
+        of_operator("gpu-feature-discovery-a", f"{images}-device-plugin:v0.18", "/etc/kubernetes"),
+    )
+    assert found(pods=others) == ()
+    plugin = of_operator("nvidia-device-plugin-daemonset-a", f"{images}-device-plugin:v0.18", DIRECTORY)
+    (rival,) = found(node=node(**{"nvidia.com/gpu": "8"}), pods=(*others, plugin))
+    assert "another plugin allocates the same cards" in rival.sentence
+    assert "gpu-operator/nvidia-device-plugin-daemonset-a" in rival.sentence
+    assert "feature-discovery" not in rival.sentence
 
 
 @pytest.mark.parametrize(
