@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from hami_plugins.allocations.answers import Nomination, Statistics
 from hami_plugins.allocations.findings import AuditSnapshot
@@ -31,6 +31,15 @@ UNSTARTED: Final = 30.0
 """Seconds in which at least one of the victims has to be deleted: a scheduler that was to evict them may have died."""
 
 
+class _NodeView(NamedTuple):
+    """A node as it was ``seen`` without the pods that are ``asked`` about, when those of ``ending`` are leaving."""
+
+    entry: NodeEntry
+    asked: frozenset[PodUid]
+    ending: frozenset[PodUid]
+    seen: NodeEntry
+
+
 class NominatingState(CacheState):
     """A cache that keeps room. ``changes``, ``freed`` and ``log`` count nominations as what a pod holds."""
 
@@ -39,6 +48,7 @@ class NominatingState(CacheState):
         self._nominations: dict[PodUid, Nomination] = {}
         self._claimable: dict[PodUid, float] = {}
         self._groups: dict[PodUid, str] = {}
+        self._views: dict[NodeName, _NodeView] = {}
 
     # What is kept
 
@@ -181,14 +191,20 @@ class NominatingState(CacheState):
         leaving = frozenset(gone).union(victim for each in others for victim in each.victims)
         changed = {node for uid in (*uids, *leaving) for node in self.nodes_of(uid)}
 
+        for name in self._views.keys() - changed:
+            del self._views[name]
+
         def seen(name: NodeName) -> NodeEntry | None:
             entry = self.entry(name)
             if entry is None or name not in changed:
                 return entry
-            staying = (record for record in entry.pods if record.uid not in uids)
-            return with_pods(
-                entry, (replace(each, terminating=True) if each.uid in leaving else each for each in staying)
-            )
+            asked, ending = (frozenset(each.uid for each in entry.pods if each.uid in of) for of in (uids, leaving))
+            view = self._views.get(name)
+            if view is None or view.entry is not entry or (view.asked, view.ending) != (asked, ending):
+                staying = (record for record in entry.pods if record.uid not in asked)
+                records = (replace(each, terminating=True) if each.uid in ending else each for each in staying)
+                view = self._views[name] = _NodeView(entry, asked, ending, with_pods(entry, records))
+            return view.seen
 
         nodes = tuple(entry for name in names if (entry := seen(name)) is not None)
         return ClusterSnapshot(nodes=nodes, quotas=self._quotas.limits)

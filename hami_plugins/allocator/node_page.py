@@ -237,9 +237,8 @@ class NodePage:
 
 def _devices_alone(intake: PodInfo) -> PodInfo:
     """A pod without its plain requests: the cache does not follow the pods that hold CPU and memory alone."""
-    constraints = replace(intake.demand.constraints, requests=())
     submitted = replace(intake.submitted, constraints=replace(intake.submitted.constraints, requests=()))
-    return replace(intake, submitted=submitted, demand=replace(intake.demand, constraints=constraints))
+    return replace(intake, submitted=submitted).with_constraints(replace(intake.demand.constraints, requests=()))
 
 
 def _parts(body: bytes) -> Iterator[bytes]:

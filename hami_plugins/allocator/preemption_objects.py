@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from hami_plugins.allocator.object_store import ObjectStore
 from hami_plugins.kube.reflector import ObjectChange
-from hami_plugins.model.cluster import ClusterSnapshot, PodGroup
+from hami_plugins.model.cluster import ClusterSnapshot, DisruptionBudget, PodGroup
 from hami_plugins.wire import objects
+from hami_plugins.wire.fields import Json
 
 
 class PreemptionObjects:
@@ -18,8 +19,8 @@ class PreemptionObjects:
     """
 
     def __init__(self) -> None:
-        self._budgets = ObjectStore(objects.disruption_budget, event="budget_unreadable")
-        self._groups = ObjectStore(lambda raw: objects.readable_pod_group(raw)[0])
+        self._budgets = ObjectStore(_budget, event="budget_unreadable")
+        self._groups = ObjectStore(_group)
         self._unlisted: Callable[[], bool] = lambda: False
 
     def budget_changed(self, change: ObjectChange) -> None:
@@ -41,9 +42,19 @@ class PreemptionObjects:
 
     def group(self, name: str) -> PodGroup | None:
         """A PodGroup (``namespace/name``)."""
-        return next((each for each in self._groups.values() if each.full_name == name), None)
+        return self._groups.get(name)
 
     def added_to(self, snapshot: ClusterSnapshot) -> ClusterSnapshot:
         """The snapshot with these objects."""
-        groups = {each.full_name: each for each in self._groups.values()}
-        return replace(snapshot, budgets=self._budgets.values(), pod_groups=groups)
+        budgets = tuple(self._budgets.by_name().values())
+        return replace(snapshot, budgets=budgets, pod_groups=self._groups.by_name())
+
+
+def _budget(raw: Json) -> tuple[str, DisruptionBudget] | None:
+    found = objects.disruption_budget(raw)
+    return None if found is None else (f"{found.namespace}/{found.name}", found)
+
+
+def _group(raw: Json) -> tuple[str, PodGroup]:
+    found, _ = objects.readable_pod_group(raw)
+    return found.full_name, found

@@ -71,7 +71,7 @@ class VictimPlanner:
             return NoVictims(why="the API server has not listed the PodGroups of running pods yet")
         snapshot = self._objects.added_to(_with_sums(seen, idle or {}))
         named = frozenset(name for sums in (idle or {}).values() for name in sums)
-        infos = tuple(_of_devices(each, named) for each in asked)
+        infos = tuple(each.with_constraints(_sums(each, named)) for each in asked)
         with self._one_at_a_time:
             found = self._search.find(snapshot, infos, within=nodes)
         return PlannedEvictions(found, infos, seen, gone) if isinstance(found, EvictionPlan) else found
@@ -80,13 +80,6 @@ class VictimPlanner:
         """Keeps the planned places for ``lasting`` seconds at most; whether the nodes are still as they were."""
         plan, infos, seen, gone = planned
         return self._books.nominate(plan, infos, seen, lasting=lasting, gone=gone)
-
-
-def _of_devices(info: PodInfo, named: Collection[str]) -> PodInfo:
-    """The pod without what its scheduler has looked at, but for the named resources."""
-    requests = tuple((name, amount) for name, amount in info.demand.constraints.requests if name in named)
-    constraints = NodeConstraints(requests=requests) if requests else ANYWHERE
-    return replace(info, demand=replace(info.demand, constraints=constraints))
 
 
 def _with_sums(snapshot: ClusterSnapshot, idle: IdleSums) -> ClusterSnapshot:
@@ -100,3 +93,9 @@ def _with_idle(entry: NodeEntry, sums: Mapping[str, int]) -> NodeEntry:
     """The node as if it offered just so much more of some resources than its pods with devices request."""
     offers = {name: Quantity(nano := entry.requested.get(name, 0) + idle, f"{nano}n") for name, idle in sums.items()}
     return replace(entry, facts=replace(entry.facts, allocatable=offers))
+
+
+def _sums(info: PodInfo, named: Collection[str]) -> NodeConstraints:
+    """What the pod asks for of the named resources; its scheduler has looked at all the rest."""
+    requests = tuple((name, amount) for name, amount in info.demand.constraints.requests if name in named)
+    return NodeConstraints(requests=requests) if requests else ANYWHERE

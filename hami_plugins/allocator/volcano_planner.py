@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -14,15 +13,14 @@ from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.preemption_objects import PreemptionObjects
 from hami_plugins.allocator.volcano_objects import VolcanoObjects
 from hami_plugins.engine.intake import PodInfo
-from hami_plugins.model.cluster import ClusterSnapshot, PodGroup
-from hami_plugins.model.pods import PodRecord
+from hami_plugins.model.cluster import PodGroup
 from hami_plugins.model.units import NodeName
 from hami_plugins.preemption.preemptor import Preemptor
+from hami_plugins.preemption.running import RunningPodIndex
 from hami_plugins.preemption.search import VictimSearch
 from hami_plugins.preemption.values import EvictionPlan, NoVictims
 from hami_plugins.queueing import gangs
 from hami_plugins.queueing.gangs import Need
-from hami_plugins.queueing.queues import queue_of
 from hami_plugins.wire.gang_keys import GROUP_KEY, TASK_KEY
 
 STALE: Final = 2.0
@@ -38,15 +36,6 @@ class GangPlan(NamedTuple):
     plan: EvictionPlan
     missing: int
     whole: bool
-
-
-class _Residents(NamedTuple):
-    """What is known of the ``pods`` of a node: whether any is ending, the lowest priority, their queues."""
-
-    pods: tuple[PodRecord, ...]
-    ending: bool
-    lowest: float
-    queues: frozenset[str]
 
 
 class VolcanoPlanner:
@@ -70,7 +59,6 @@ class VolcanoPlanner:
         self._volcano = volcano
         self._search = VictimSearch(books.product.registry, books.product.rules, devices_only=True)
         self._one_at_a_time = threading.Lock()
-        self._residents: dict[NodeName, _Residents] = {}
 
     def plan(self, intake: PodInfo, job: str, *, but: Collection[NodeName], thorough: bool) -> GangPlan | NoVictims:
         """The cheapest evictions for the pod and for those of its ``job`` without which it does not start.
@@ -80,53 +68,48 @@ class VolcanoPlanner:
         """
         if missing_objects := self._unknown():
             return NoVictims(why=f"not listed yet: {missing_objects}")
+        with self._one_at_a_time:
+            return self._plan(intake, job, but, thorough=thorough)
+
+    def _plan(self, intake: PodInfo, job: str, but: Collection[NodeName], *, thorough: bool) -> GangPlan | NoVictims:
         group = self._objects.group(job)
-        waiting = self._waiting(intake, job) if group is not None else [intake]
+        unplaced = self._books.unplaced()
+        waiting = self._waiting(intake, group, unplaced) if group is not None else [intake]
         seen, asked = self._books.search_view(waiting, stale=STALE)
-        pending = tuple(each.pod for each in self._books.unplaced())
+        pending = tuple(each.pod for each in unplaced)
         snapshot = self._volcano.added_to(self._objects.added_to(replace(seen, pending=pending)))
-        infos, missing = (asked, 1) if group is None else _chosen(asked, group, snapshot)
+        running = self._search.running_in(snapshot)
+        infos, missing = (asked, 1) if group is None else _chosen(asked, group, running.have(job))
         if len(infos) < missing:
             return NoVictims(why=f"{missing} pods of its gang have to start together, and {len(infos)} wait")
-        if not thorough and not self._may_help(snapshot, infos):
+        if not thorough and not _may_help(running, Preemptor.of(snapshot, infos)):
             return NoVictims(why="no pod of a lower priority or of another queue holds devices, and none is ending")
         within = [entry.name for entry in snapshot.nodes if entry.name not in but] if but else None
-        with self._one_at_a_time:
-            found = self._search.find(snapshot, tuple(map(_without_sums, infos)), within=within)
-        return GangPlan(found, missing, _takes_gangs(found, snapshot)) if isinstance(found, EvictionPlan) else found
+        # The cache knows plain resources of those pods alone that have devices.
+        infos = [each.with_constraints(replace(each.demand.constraints, requests=())) for each in infos]
+        found = self._search.find(snapshot, infos, within=within)
+        if isinstance(found, NoVictims):
+            return found
+        return GangPlan(found, missing, _takes_gangs(found, self._search.running_in(snapshot)))
 
-    def _may_help(self, snapshot: ClusterSnapshot, infos: Sequence[PodInfo]) -> bool:
-        """Whether any running pod may have to leave, or leaves; a search costs much more than this."""
-        before, self._residents = self._residents, {}
-        preemptor = Preemptor.of(snapshot, infos)
-        found = False
-        for entry in snapshot.nodes:
-            of_node = before.get(entry.name)
-            if of_node is None or of_node.pods is not entry.pods:
-                of_node = _residents(entry.pods, snapshot)
-            self._residents[entry.name] = of_node
-            found = found or of_node.ending or of_node.lowest < preemptor.priority
-            found = found or bool(of_node.queues - {preemptor.queue})
-        return found or not preemptor.queue
-
-    def _waiting(self, intake: PodInfo, job: str) -> list[PodInfo]:
-        """The pods of a job that wait and have no room kept for them, the one that is asked for first."""
+    def _waiting(self, intake: PodInfo, group: PodGroup, unplaced: Iterable[PodInfo]) -> list[PodInfo]:
+        """The pods of a gang that wait and have no room kept for them, the one that is asked for first."""
         others = (
             each
-            for each in self._books.unplaced()
-            if each.pod.uid != intake.pod.uid
+            for each in unplaced
+            if each.pod.annotations.get(GROUP_KEY) == group.name
+            and each.pod.namespace == group.namespace
+            and each.pod.uid != intake.pod.uid
             and not each.pod.gated
-            and f"{each.pod.namespace}/{each.pod.annotations.get(GROUP_KEY, '')}" == job
             and self._books.nomination(each.pod.uid) is None
             and not self._books.blocking_reason(each)
         )
         return [intake, *sorted(others, key=turn)]
 
 
-def _chosen(waiting: Sequence[PodInfo], group: PodGroup, snapshot: ClusterSnapshot) -> tuple[Sequence[PodInfo], int]:
-    """Those of a gang's waiting pods that make it start, and how many that takes."""
+def _chosen(waiting: Sequence[PodInfo], group: PodGroup, have: Mapping[str, int]) -> tuple[Sequence[PodInfo], int]:
+    """Those of a gang's waiting pods that make it start, and how many that takes; ``have`` run already."""
     need = Need(group.min_member, tuple(sorted(group.min_by_task.items())))
-    have = gangs.running(snapshot, group.namespace, group.name)
     missing = gangs.missing(need, have)
     whole = sum(each.needed - each.have for each in missing if not each.task)
     by_task = sum(each.needed - each.have for each in missing if each.task)
@@ -135,34 +118,22 @@ def _chosen(waiting: Sequence[PodInfo], group: PodGroup, snapshot: ClusterSnapsh
     return [waiting[at] for at in gangs.in_turn(tasks, need, have)[:count]], count
 
 
-def _residents(pods: tuple[PodRecord, ...], snapshot: ClusterSnapshot) -> _Residents:
-    return _Residents(
-        pods=pods,
-        ending=any(record.terminating for record in pods),
-        lowest=min((_lowest(record, snapshot) for record in pods), default=math.inf),
-        queues=frozenset(queue_of(record, snapshot.pod_groups) for record in pods),
+def _may_help(running: RunningPodIndex, preemptor: Preemptor) -> bool:
+    """Whether any running pod may have to leave, or leaves; a search costs much more than this."""
+    if not preemptor.queue:
+        return True
+    lower = {kind for kind in running.kinds if kind.lowest < preemptor.priority}
+    return any(
+        pods.ending or not lower.isdisjoint(pods.kinds.values()) or any(queue != preemptor.queue for queue in pods.held)
+        for pods in running.nodes
     )
 
 
-def _lowest(record: PodRecord, snapshot: ClusterSnapshot) -> int:
-    """The lower one of a pod's own priority and its PodGroup's, of which the rules take one."""
-    group = snapshot.pod_groups.get(record.full_group)
-    return min(record.priority, snapshot.priorities.get(group.priority_class if group else "", record.priority))
-
-
-def _takes_gangs(plan: EvictionPlan, snapshot: ClusterSnapshot) -> bool:
+def _takes_gangs(plan: EvictionPlan, running: RunningPodIndex) -> bool:
     """Whether fewer pods of a gang stay than it needs."""
     leaving = Counter(victim.pod.full_group for victim in plan.victims if victim.pod.group)
-    for name, count in leaving.items():
-        group = snapshot.pod_groups.get(name)
-        if group is not None and group.min_member > 1:
-            have = gangs.running(snapshot, group.namespace, group.name)
-            if sum(have.values()) - count < group.min_member:
-                return True
-    return False
-
-
-def _without_sums(info: PodInfo) -> PodInfo:
-    """The pod without plain resources, of which the cache knows only what pods with devices ask for."""
-    constraints = replace(info.demand.constraints, requests=())
-    return replace(info, demand=replace(info.demand, constraints=constraints))
+    return any(
+        gang is not None and sum(gang.have.values()) - count < gang.need.members
+        for name, count in leaving.items()
+        for gang in (running.gang(name),)
+    )

@@ -15,7 +15,7 @@ from hami_plugins.engine.policies import PolicyDefaults, koordinator_policy, pol
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import InvalidRequestError, WireError
 from hami_plugins.model.dialect import Dialect
-from hami_plugins.model.pods import Container, Pod
+from hami_plugins.model.pods import Container, NodeConstraints, Pod
 from hami_plugins.model.policy import DEFAULT_POLICY, Policy
 from hami_plugins.model.requests import DeviceDemand
 from hami_plugins.model.units import VendorName
@@ -63,6 +63,10 @@ class PodInfo:
     dialect: Dialect = Dialect.HAMI
     refusal: str = ""
     words: str = ""
+
+    def with_constraints(self, constraints: NodeConstraints) -> PodInfo:
+        """The pod if this decided alone on which nodes it may be, besides devices and quota."""
+        return replace(self, demand=replace(self.demand, constraints=constraints))
 
 
 def take_in(  # noqa: PLR0913 - one question with all that belongs to it

@@ -34,11 +34,20 @@ class Row(NamedTuple):
     requests: tuple[tuple[str, int], ...]
     pods: int = 1
 
+    def gives(self, name: str) -> int:
+        """How much of a node sum comes back."""
+        return NANO * self.pods if name == "pods" else dict(self.requests).get(name, 0)
+
 
 def freed_by(record: PodRecord, position: Mapping[DeviceId, int]) -> tuple[tuple[int, Amount], ...]:
     """What a pod gives back of each device, or more: init containers count as if they ran beside the others."""
+    allocations = record.allocations
+    if len(allocations) == 1 and len(allocations[0].shares) == 1:
+        (share,) = allocations[0].shares
+        at = position.get(share.device)
+        return () if at is None else ((at, (1, share.memory, share.cores)),)
     held: dict[int, Amount] = {}
-    for allocation in record.allocations:
+    for allocation in allocations:
         for share in allocation.shares:
             at = position.get(share.device)
             if at is not None:
@@ -175,22 +184,16 @@ class RoomBounds:
 
     def _of_sums(self, entry: NodeEntry, rows: Sequence[Row], copies: int, gone: Iterable[Row]) -> list[int]:
         """By what the scheduler sums up for the node, the number of pods included."""
-        allocatable = entry.facts.allocatable
-        costs = list(accumulate((row.cost for row in rows), initial=0))
         found = [0] * copies
-        pods = allocatable.get("pods")
-        if pods is not None:
-            room = pods.nano - entry.requested.get("pods", 0) + NANO * sum(row.pods for row in gone)
-            gives = sorted((NANO * row.pods for row in rows), reverse=True)
-            found = [_of_count(_count(gives, NANO * (at + 1) - room), costs) for at in range(copies)]
-        for name, amount in self._plain:
-            have = allocatable.get(name)
+        for name, amount in (("pods", NANO), *self._plain):
+            have = entry.facts.allocatable.get(name)
             if have is None:
                 continue  # of what every real node has, a listing without it says nothing; the decision knows the rest
-            room = have.nano - entry.requested.get(name, 0) + sum(dict(row.requests).get(name, 0) for row in gone)
+            room = have.nano - entry.requested.get(name, 0) + sum(row.gives(name) for row in gone)
             if amount * copies <= room:
                 continue
-            gives = sorted((dict(row.requests).get(name, 0) for row in rows), reverse=True)
+            costs = list(accumulate((row.cost for row in rows), initial=0))
+            gives = sorted((row.gives(name) for row in rows), reverse=True)
             needed = [_of_count(_count(gives, amount * (at + 1) - room), costs) for at in range(copies)]
             found = list(map(max, found, needed))
         return found
@@ -206,10 +209,11 @@ def _least(held: Sequence[_Held], slots: int, memory: int, cores: int) -> tuple[
     most = 0
     for dimension, short in enumerate((slots, memory, cores)):
         if short > 0:
-            count = _count(sorted((amount[dimension] for _, amount in held), reverse=True), short)
-            if count is None:
+            gives = [amount[dimension] for _, amount in held]
+            if sum(gives) < short:
                 return None
-            most = max(most, count)
+            gives.sort(reverse=True)
+            most = max(most, _count(gives, short) or 0)
     return most, sum(cost for cost, _ in held[:most])
 
 

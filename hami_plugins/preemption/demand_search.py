@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import count
 from typing import Final, NamedTuple
 
 from hami_plugins.engine.apply import without_pods
-from hami_plugins.engine.decide import Decider
+from hami_plugins.engine.decide import Decider, PodDemand
 from hami_plugins.engine.eligibility import objection
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.model.cluster import ClusterSnapshot
@@ -25,11 +25,13 @@ from hami_plugins.preemption.node_search import (
     Unit,
     allowed_together,
     name_of,
+    name_of_gang,
     rows_of,
     units_of,
 )
 from hami_plugins.preemption.proof import Proof, Solution
 from hami_plugins.preemption.rules import EvictionRules
+from hami_plugins.preemption.running import RunningOnNode
 from hami_plugins.preemption.values import EvictedPod, NoVictims, Rule, Spared
 
 MOST_BRANCHES: Final = 200
@@ -37,23 +39,31 @@ MOST_BRANCHES: Final = 200
 
 
 class _Node:
-    """A node as a search sees it: without pods that are being deleted, and with what is known of victims on it."""
+    """A node as a search sees it: without pods that are being deleted, and with what is known of victims on it.
 
-    __slots__ = ("ending", "entry", "source", "values")
+    ``is_searched`` says that more is known than lower bounds.
+    """
 
-    def __init__(self, entry: NodeEntry) -> None:
-        self.source = entry
+    __slots__ = ("_names", "ending", "entry", "is_searched", "source", "values")
+
+    def __init__(self, source: RunningOnNode) -> None:
+        entry = source.entry
+        self.source = source
         self.ending = tuple(EvictedPod(record, entry.name) for record in entry.pods if record.terminating)
         self.entry = without_pods(entry, lambda record: record.terminating) if self.ending else entry
         self.values: dict[tuple[int, Branch], _Values] = {}
+        self.is_searched = False
+        self._names: set[str] | None = None
 
-    def of_its(self, branch: Branch, rules: EvictionRules) -> Branch:
+    def of_its(self, branch: Branch) -> Branch:
         """What of a branch is about this node."""
         if not any(branch):
             return branch
-        gangs = {rules.gang_of(record) for record in self.entry.pods}
-        names = {f"gang {gang}" for gang in gangs} | {name_of(record) for record in self.entry.pods}
-        return Branch(branch.spared & names, branch.left & gangs)
+        if self._names is None:
+            members = self.source.members
+            self._names = {*map(name_of, self.entry.pods), *map(name_of_gang, members)}
+        spared = frozenset(filter(self._names.__contains__, branch.spared))
+        return Branch(spared, frozenset(filter(self.source.members.__contains__, branch.left)))
 
 
 @dataclass(slots=True, eq=False)
@@ -86,6 +96,21 @@ class Knowledge(NamedTuple):
     bounds: RoomBounds
     nodes: Mapping[NodeName, _Node]
 
+    def reusable_by(self, rules: EvictionRules, demand: PodDemand) -> Mapping[NodeName, _Node]:
+        """What also holds for other rules of the same context, as long as the nodes have not changed.
+
+        Where the victims on one node depend on other nodes, these are the lower bounds alone. Members of a preemptor's
+        own PodGroup are no victims.
+        """
+        found = self.nodes
+        if rules.span_nodes or demand.headroom or rules.budgets != self.rules.budgets:
+            found = {name: node for name, node in found.items() if not node.is_searched}
+        if rules.preemptor.group != self.rules.preemptor.group:
+            groups = rules.preemptor.group, self.rules.preemptor.group
+            own = {name for group in groups for name in rules.running.nodes_of(group)}
+            found = {name: node for name, node in found.items() if name not in own} if own else found
+        return found
+
 
 class DemandSearch:
     """The search for places for pods with equal demands."""
@@ -112,12 +137,14 @@ class DemandSearch:
         self._scale = known.scale
         plain = replace(demand.constraints, requests=())
         self.nodes: dict[NodeName, _Node] = {}
+        reusable = known.reusable_by(rules, demand)
         for entry in snapshot.nodes if within is None else filter(None, map(snapshot.node, sorted(within))):
-            node = known.nodes.get(entry.name)
-            if node is not None and node.source is entry:
+            pods = rules.running.at(entry.name)
+            node = reusable.get(entry.name)
+            if node is not None and node.source is pods:
                 self.nodes[entry.name] = node
             elif self._is_eligible(entry, plain):
-                self.nodes[entry.name] = _Node(entry)
+                self.nodes[entry.name] = _Node(pods)
 
     def _is_eligible(self, entry: NodeEntry, plain: NodeConstraints) -> bool:
         """Whether a node could take the pod, whatever holds its devices and its sums."""
@@ -151,7 +178,7 @@ class DemandSearch:
             if not waiting or waiting[0][0] >= best[0]:
                 break
             _, _, branch = heappop(waiting)
-            left = [member for name in sorted(branch.left) for member in self.rules.gangs[name].members]
+            left = [member for name in sorted(branch.left) for member in self.rules.gang(name).members]
             least, picks = self._assigned(threshold, branch)
             least += sum(map(self._cost, left))
             if least >= best[0]:
@@ -168,7 +195,7 @@ class DemandSearch:
                     each
                     for gang in parted[:1]
                     for each in (
-                        branch._replace(spared=branch.spared | {f"gang {gang}"}),
+                        branch._replace(spared=branch.spared | {name_of_gang(gang)}),
                         branch._replace(left=branch.left | {gang}),
                     )
                 ]
@@ -186,7 +213,8 @@ class DemandSearch:
         """
         copies = len(self._members)
         nodes = list(self.nodes.values())
-        values = [self._values(node, threshold, branch) for node in nodes]
+        key = threshold, branch  # on most nodes no part of a branch is about others
+        values = [node.values.get(key) or self._values(node, threshold, branch) for node in nodes]
         ranked = [
             sorted((each.least[at], number) for number, each in enumerate(values) if each.least[at] < NEVER)
             for at in range(copies)
@@ -208,12 +236,12 @@ class DemandSearch:
                     insort(ranked[at], (of_node.least[at], pick.node))
 
     def _values(self, node: _Node, threshold: int, branch: Branch) -> _Values:
-        key = threshold, node.of_its(branch, self.rules)
+        key = threshold, node.of_its(branch)
         found = node.values.get(key)
         if found is None:
             entry = self._left_by(node, branch)
             holds = self._bounds.may_serve(entry)
-            rows = rows_of(entry, self._counting(threshold), self._scale) if holds else []
+            rows = rows_of(entry, self.rules.counting_on(node.source, threshold), self._scale) if holds else []
             found = node.values[key] = _Values(self._bounds.costs(entry, rows, len(self._members)))
         return found
 
@@ -222,22 +250,13 @@ class DemandSearch:
         gang_of, left = self.rules.gang_of, branch.left
         return without_pods(node.entry, lambda record: gang_of(record) in left) if left else node.entry
 
-    def _counting(self, threshold: int) -> Callable[[PodRecord], int | None]:
-        """The priority that a pod counts with, of those that may be evicted up to a priority."""
-        evictable_at = self.rules.evictable_at
-
-        def counts_at(record: PodRecord) -> int | None:
-            priority = evictable_at(record)
-            return priority if priority is not None and priority <= threshold else None
-
-        return counts_at
-
     def _node_search(self, node: _Node, threshold: int, branch: Branch) -> NodeSearch:
-        rules, left, counts_at = self.rules, branch.left, self._counting(threshold)
+        rules, left, counts_at = self.rules, branch.left, self.rules.counting_on(node.source, threshold)
 
         def may_go(record: PodRecord) -> bool:
             return counts_at(record) is not None
 
+        node.is_searched = True
         entry = self._left_by(node, branch)
         units = units_of(entry, may_go, rules, self._scale, whole_cost=len(self._members) == 1)
         units = [unit for unit in units if unit.name not in branch.spared]

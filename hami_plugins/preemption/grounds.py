@@ -42,7 +42,7 @@ def _grounds(
     yield Ground(*rules.ground(record))
     name = rules.gang_of(record)
     if name:
-        gang, count = rules.gangs[name], leaving[name]
+        gang, count = rules.gang(name), leaving[name]
         have = sum(gang.have.values())
         if count == len(gang.members):
             yield Ground(Rule.GANG, f"its gang {name} needs {gang.need.members} members and leaves as a whole")

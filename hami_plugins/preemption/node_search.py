@@ -40,12 +40,17 @@ class Unit:
     @property
     def name(self) -> str:
         """What identifies the unit on any node: its gang, or its pod."""
-        return f"gang {self.gang}" if self.gang else name_of(self.records[0])
+        return name_of_gang(self.gang) if self.gang else name_of(self.records[0])
 
 
 def name_of(record: PodRecord) -> str:
     """What identifies a pod in any search."""
     return record.uid or record.full_name
+
+
+def name_of_gang(gang: str) -> str:
+    """What identifies a gang that leaves as a whole in any search."""
+    return f"gang {gang}"
 
 
 class Branch(NamedTuple):
@@ -86,11 +91,11 @@ def units_of(
         gang = rules.gang_of(record)
         if gang:
             by_gang.setdefault(gang, []).append(record)
-        if not gang or rules.gangs[gang].spares([record]):
+        if not gang or rules.gang(gang).spares([record]):
             row = _row([record], position, scale, rules)
             found.append(Unit(row=row, records=(record,), effect=_effect(record, rules), bound=rules.is_bound(record)))
     for name, records in by_gang.items():
-        members = rules.gangs[name].members
+        members = rules.gang(name).members
         if not all(may_go(member.pod) for member in members):
             continue
         elsewhere = tuple(member for member in members if member.node != entry.name)
@@ -215,5 +220,5 @@ def allowed_together(units: Sequence[Unit], rules: EvictionRules, left: Iterable
     singles = [unit.records[0] for unit in units if not unit.gang]
     if any(rules.gang_of(record) in whole for record in singles):
         return False
-    members = [member.pod for name in sorted(whole) for member in rules.gangs[name].members]
+    members = [member.pod for name in sorted(whole) for member in rules.gang(name).members]
     return rules.conflict([*singles, *members], whole) is None

@@ -11,10 +11,11 @@ from hami_plugins.engine.intake import Rules
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.pods import PodRecord
 from hami_plugins.preemption.preemptor import Preemptor
+from hami_plugins.preemption.running import RunningPodIndex
 from hami_plugins.preemption.values import Rule, Spared
 from hami_plugins.queueing import queues
 from hami_plugins.queueing.queues import Amounts, EnqueueAdmission, QueueUsage, plus, requests_of, shown, summed
-from hami_plugins.queueing.usage import gate_by
+from hami_plugins.queueing.usage import usage_by
 from hami_plugins.wire.gang_keys import GROUP_KEY
 
 
@@ -28,6 +29,12 @@ class ReclaimRules:
         self._gate = gate if preemptor.queue else None
         self._asked = () if self._gate is None else tuple(_divided(preemptor.requests, self._gate))
         self._reclaims = self._may_reclaim()
+
+    @property
+    def reclaimed_queues(self) -> frozenset[str]:
+        """The queues of which pods may be evicted."""
+        queues_known = self._gate.accounts if self._gate is not None else ()
+        return frozenset(name for name in queues_known if self._objection_to(name) is None)
 
     @property
     def judges(self) -> bool:
@@ -53,7 +60,9 @@ class ReclaimRules:
 
     def objection(self, record: PodRecord) -> tuple[Rule, str] | None:
         """Why a pod of another queue may not be evicted whatever else is, or ``None``."""
-        name = self.queue_of(record)
+        return self._objection_to(self.queue_of(record))
+
+    def _objection_to(self, name: str) -> tuple[Rule, str] | None:
         queue = self._queues.get(name)
         if queue is not None and not queue.reclaimable:
             return Rule.QUEUE, f"its queue {name} is not reclaimable"
@@ -145,11 +154,13 @@ def _divided(requests: Amounts, gate: EnqueueAdmission) -> Iterator[tuple[str, i
             yield name, amount
 
 
-def divided_gate(snapshot: ClusterSnapshot, preemptor: Preemptor, rules: Rules) -> EnqueueAdmission | None:
+def divided_gate(
+    snapshot: ClusterSnapshot, preemptor: Preemptor, rules: Rules, running: RunningPodIndex
+) -> EnqueueAdmission | None:
     """Queue usage with the shares for all pods that wait, the preemptor's among them; ``None`` without queues."""
-    gate = gate_by(snapshot, rules)
-    if gate is None:
-        return None
+    gate = usage_by(snapshot, rules, running.held, running.total)
+    if gate is None or not gate.by_weight:
+        return gate
     asked = {preemptor.queue: preemptor.requests}
     named = {info.pod.full_name for info in preemptor.infos}
     for pod in snapshot.pending:

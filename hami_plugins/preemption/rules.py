@@ -7,7 +7,8 @@ whole, and a PodDisruptionBudget is never broken.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from hami_plugins.engine.neighbours import meets
@@ -16,9 +17,8 @@ from hami_plugins.model.cluster import ClusterSnapshot, DisruptionBudget
 from hami_plugins.model.pods import EVERYWHERE, PodRecord
 from hami_plugins.preemption.preemptor import Preemptor
 from hami_plugins.preemption.reclaim import ReclaimRules
-from hami_plugins.preemption.values import EvictedPod, Rule, Spared
-from hami_plugins.queueing import gangs
-from hami_plugins.queueing.gangs import Need
+from hami_plugins.preemption.running import PodKind, RunningGang, RunningOnNode, RunningPodIndex
+from hami_plugins.preemption.values import Rule, Spared
 from hami_plugins.queueing.queues import EnqueueAdmission
 
 SYSTEM_NAMESPACE: Final = "kube-system"
@@ -26,40 +26,54 @@ SYSTEM_CRITICAL: Final = SYSTEM_PRIORITIES["system-cluster-critical"]
 """Pods of this priority and above are never evicted."""
 
 
-class RunningGang(NamedTuple):
-    """A gang with a minimum: its running members, and how many count for the minimum by task."""
+MOST_JUDGED: Final = 100_000
+"""Kinds of pods whose verdicts are remembered."""
 
-    need: Need
-    have: Mapping[str, int]
-    members: tuple[EvictedPod, ...]
 
-    def spares(self, leaving: Iterable[PodRecord]) -> bool:
-        """Whether enough members stay when these leave."""
-        left = Counter(self.have)
-        left.subtract(record.task for record in leaving)
-        return not gangs.missing(self.need, left)
+class _Verdict(NamedTuple):
+    """The priority with which pods of one kind may be evicted, or the rule that forbids it with its numbers in words.
+
+    ``labels`` are kept so that no others get their identity.
+    """
+
+    priority: int | None
+    spared: tuple[Rule, str] | None
+    labels: Mapping[str, str]
 
 
 class EvictionRules:
-    """The rules as they apply to one preemptor in one cluster. ``gate`` holds queue usage, with shares worked out."""
+    """The rules as they apply to one preemptor in one cluster.
 
-    def __init__(self, snapshot: ClusterSnapshot, preemptor: Preemptor, gate: EnqueueAdmission | None) -> None:
+    ``gate`` holds queue usage, with shares worked out; ``running`` are the running pods of the snapshot.
+    """
+
+    def __init__(
+        self,
+        snapshot: ClusterSnapshot,
+        preemptor: Preemptor,
+        gate: EnqueueAdmission | None,
+        running: RunningPodIndex | None = None,
+    ) -> None:
         self.preemptor = preemptor
-        self.gangs = _gangs(snapshot)
+        self.running = RunningPodIndex.of(snapshot) if running is None else running
         self._groups = snapshot.pod_groups
         self._priorities = snapshot.priorities
+        self.budgets = snapshot.budgets
         self._budgets: dict[str, list[DisruptionBudget]] = {}
         for budget in snapshot.budgets:
             self._budgets.setdefault(budget.namespace, []).append(budget)
         self.reclaim = ReclaimRules(snapshot, preemptor, gate)
         self._near = tuple(term for info in preemptor.infos for term in info.pod.neighbours.near)
-        self._judges_groups = bool(self._groups or preemptor.group or preemptor.queue)
         self._judges_labels = bool(self._budgets or self._near)
-        self._judged: dict[Hashable, tuple[int | None, Mapping[str, str]]] = {}
+        self._queued = bool(preemptor.queue)
+        self._own = preemptor.group.partition("/")[::2]
+        self._judged: dict[Hashable, _Verdict] = {}
+        self.priorities: set[int] = set()
+        """The priorities of the evictable pods that have been judged, by these rules or by those before."""
 
     def objection(self, record: PodRecord) -> Spared | None:
         """Why one pod may not be evicted whatever else is, or ``None``."""
-        found = self._by_class(record) or self._by_mark(record) or self._by_budget(record)
+        found = self._verdict(record, self.running.kind_of(record)).spared
         return None if found is None else Spared(record, *found)
 
     def ground(self, record: PodRecord) -> tuple[Rule, str]:
@@ -69,34 +83,56 @@ class EvictionRules:
         return Rule.PRIORITY, f"priority {self.priority_of(record)} < {self.preemptor.priority}"
 
     def evictable_at(self, record: PodRecord) -> int | None:
-        """The priority that a pod counts with, ``None`` where it may not be evicted; equal pods are judged once."""
-        key: Hashable = record.priority, record.namespace, record.preemptable
-        if self._judges_groups:
-            key = key, record.group, record.queue
+        """The priority that a pod counts with, ``None`` where it may not be evicted."""
+        return self._verdict(record, self.running.kind_of(record)).priority
+
+    def counting_on(self, pods: RunningOnNode, highest: int) -> Callable[[PodRecord], int | None]:
+        """The same for pods of a node, of those alone that count with a priority up to ``highest``."""
+        verdict, kinds = self._verdict, pods.kinds
+
+        def counts_at(record: PodRecord) -> int | None:
+            priority = verdict(record, kinds.get(id(record))).priority
+            return priority if priority is not None and priority <= highest else None
+
+        return counts_at
+
+    def _verdict(self, record: PodRecord, kind: PodKind | None) -> _Verdict:
+        """What ``objection`` says of a pod and of all that are equal to it in what counts: these are judged once."""
+        key: Hashable = kind if self._queued else (record.priority, record.namespace, record.preemptable)
+        if record.group == self._own[1] and record.namespace == self._own[0]:
+            key = key, True
         if self._judges_labels:
             key = key, id(record.labels)
         found = self._judged.get(key)
         if found is None:
-            priority = None if self.objection(record) else self.priority_of(record)
-            found = self._judged[key] = priority, record.labels  # kept, so that no others get their id
-        return found[0]
-
-    @property
-    def priorities(self) -> set[int]:
-        """The priorities of the evictable pods that have been judged."""
-        return {priority for priority, _ in self._judged.values() if priority is not None}
+            if len(self._judged) >= MOST_JUDGED:
+                self._judged.clear()
+            spared = self._by_class(record) or self._by_mark(record) or self._by_budget(record)
+            priority = None if spared else self.priority_of(record)
+            found = self._judged[key] = _Verdict(priority, spared, record.labels)
+            if priority is not None:
+                self.priorities.add(priority)
+        return found
 
     def recall(self, earlier: EvictionRules) -> None:
-        """Take over the judgements of rules with the same context."""
-        self._judged = earlier._judged
+        """Take over what rules with the same context know of single pods."""
+        self.priorities = earlier.priorities
+        if not self.reclaim.judges:  # else an objection names what queues held then
+            self._judged = earlier._judged
 
     @property
     def context(self) -> Hashable:
-        """All that ``objection`` and ``conflict`` depend on, besides pods; ``None`` where pods on other nodes count."""
-        if self.gangs or self.reclaim.judges or (self.preemptor.queue and self._groups):
-            return None
-        budgets = tuple(each for listed in self._budgets.values() for each in listed)
-        return self.preemptor.priority, self.preemptor.group, self.preemptor.queue, self._near, budgets
+        """All that decides, besides pods and their PodGroups, which single pods may be evicted.
+
+        Members of the preemptor's own PodGroup may not, which is not part of it.
+        """
+        budgets = tuple(replace(each, allowed=min(each.allowed, 1)) for each in self.budgets)
+        return self.preemptor.priority, self.preemptor.queue, self._near, budgets, self.reclaim.reclaimed_queues
+
+    @property
+    def span_nodes(self) -> bool:
+        """Whether it depends on pods of other nodes who may be evicted together on one."""
+        return self.running.has_gangs or self.reclaim.judges
 
     def conflict(self, records: Sequence[PodRecord], whole: Iterable[str] = ()) -> Spared | None:
         """Why these pods may not be evicted together, or ``None``; ``whole`` are the gangs that go as a whole."""
@@ -110,7 +146,14 @@ class EvictionRules:
     def gang_of(self, record: PodRecord) -> str:
         """The gang with a minimum that a pod is of; empty for none."""
         name = record.full_group
-        return name if name in self.gangs else ""
+        return name if name and self.running.gang(name) is not None else ""
+
+    def gang(self, name: str) -> RunningGang:
+        """A running gang with a minimum. Raises ``KeyError`` where there is none of that name."""
+        found = self.running.gang(name)
+        if found is None:
+            raise KeyError(name)
+        return found
 
     def budgets_of(self, record: PodRecord) -> list[DisruptionBudget]:
         """The budgets that cover a pod."""
@@ -174,36 +217,14 @@ class EvictionRules:
 
     def _gangs_broken(self, records: Sequence[PodRecord], whole: frozenset[str]) -> Spared | None:
         leaving: dict[str, list[PodRecord]] = {}
-        for record in records if self.gangs else ():
+        for record in records if self.running.has_gangs else ():
             name = self.gang_of(record)
             if name and name not in whole:
                 leaving.setdefault(name, []).append(record)
         for name, members in leaving.items():
-            gang = self.gangs[name]
+            gang = self.gang(name)
             if not gang.spares(members):
                 have, need = sum(gang.have.values()), gang.need.members
                 why = f"its gang {name} needs {need} of its {have} members, and {len(members)} would leave"
                 return Spared(members[-1], Rule.GANG, why)
         return None
-
-
-def _gangs(snapshot: ClusterSnapshot) -> dict[str, RunningGang]:
-    """The gangs with a minimum that have running members."""
-    needs = {
-        name: Need(group.min_member, tuple(sorted(group.min_by_task.items())))
-        for name, group in snapshot.pod_groups.items()
-        if group.min_member > 1 or group.min_by_task
-    }
-    members: dict[str, list[EvictedPod]] = {}
-    for entry in snapshot.nodes if needs else ():
-        for record in entry.pods:
-            name = record.full_group
-            if name in needs and not record.terminating:
-                members.setdefault(name, []).append(EvictedPod(record, entry.name))
-    return {name: _gang(needs[name], found, snapshot.succeeded.get(name, {})) for name, found in members.items()}
-
-
-def _gang(need: Need, members: Sequence[EvictedPod], succeeded: Mapping[str, int]) -> RunningGang:
-    have = Counter(victim.pod.task for victim in members)
-    have.update(succeeded)
-    return RunningGang(need, have, tuple(members))

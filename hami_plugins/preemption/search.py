@@ -21,7 +21,6 @@ from hami_plugins.engine.intake import PodInfo, Rules
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
-from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.policy import Policy
 from hami_plugins.model.units import NodeName
@@ -32,6 +31,7 @@ from hami_plugins.preemption.grounds import Ground, grounds_of
 from hami_plugins.preemption.preemptor import Preemptor
 from hami_plugins.preemption.reclaim import divided_gate
 from hami_plugins.preemption.rules import EvictionRules
+from hami_plugins.preemption.running import RunningPodIndex
 from hami_plugins.preemption.values import EvictedPod, EvictionPlan, NoVictims
 from hami_plugins.queueing.queues import EnqueueAdmission, requests_of
 
@@ -58,7 +58,7 @@ class VictimSearch:
         self._rules = rules or Rules()
         self._devices_only = devices_only
         self._known: OrderedDict[Hashable, Knowledge] = OrderedDict()
-        self._priorities: dict[NodeName, tuple[NodeEntry, frozenset[int]]] = {}
+        self._running = RunningPodIndex()
 
     def find(
         self,
@@ -73,6 +73,7 @@ class VictimSearch:
         ``gate`` holds queue usage with the shares of this moment; without it, it is worked out from the snapshot.
         The places are on the nodes ``within``, where these are named.
         """
+        self.running_in(snapshot)
         preemptor = Preemptor.of(snapshot, infos)
         if preemptor.never:
             return NoVictims(why=preemptor.never)
@@ -81,7 +82,8 @@ class VictimSearch:
         victims, ending, places = list[EvictedPod](), list[EvictedPod](), list[tuple[Pod, Placed]]()
         remaining, cut = list(infos), False
         for members in _by_demand(infos):
-            rules = EvictionRules(current, Preemptor.of(current, remaining), gate)
+            running = self.running_in(current)
+            rules = EvictionRules(current, Preemptor.of(current, remaining), gate, running)
             search = self._search(current, rules, members, within)
             solution = search.cheapest()
             found = None if solution is None else search.proof.placed(solution)
@@ -101,6 +103,11 @@ class VictimSearch:
             victims=tuple(victims), ending=tuple(ending), places=tuple(places), after=after, usage=gate, cut=cut
         )
 
+    def running_in(self, snapshot: ClusterSnapshot) -> RunningPodIndex:
+        """The running pods of a snapshot, until the search is asked about another one."""
+        self._running.see(snapshot)
+        return self._running
+
     def grounds(
         self,
         snapshot: ClusterSnapshot,
@@ -109,14 +116,17 @@ class VictimSearch:
         gate: EnqueueAdmission | None = None,
     ) -> tuple[tuple[Ground, ...], ...]:
         """By which rules each victim of a plan is evicted; the other arguments are those the plan was found with."""
+        running = self.running_in(snapshot)
         preemptor = Preemptor.of(snapshot, infos)
-        rules = EvictionRules(snapshot, preemptor, self._gate(snapshot, preemptor, gate))
+        rules = EvictionRules(snapshot, preemptor, self._gate(snapshot, preemptor, gate), running)
         return grounds_of(snapshot, rules, found.victims)
 
     def _gate(
         self, snapshot: ClusterSnapshot, preemptor: Preemptor, gate: EnqueueAdmission | None
     ) -> EnqueueAdmission | None:
-        return divided_gate(snapshot, preemptor, self._rules) if gate is None and preemptor.queue else gate
+        if gate is not None or not preemptor.queue:
+            return gate
+        return divided_gate(snapshot, preemptor, self._rules, self._running)
 
     def _search(
         self,
@@ -127,12 +137,11 @@ class VictimSearch:
     ) -> DemandSearch:
         """The search for one demand; what an earlier one for its like knows of unchanged nodes is taken over."""
         demand, policy = members[0].demand, members[0].policy
-        priorities = self._priorities_in(snapshot)
+        priorities = self._running.priorities
         scale = CostScale(priorities.union(snapshot.priorities.values(), (info.pod.priority for info in members)))
         key = demand, policy, len(members), scale.priorities
-        context = None if demand.headroom else rules.context
         known = self._known.pop(key, None)
-        if known is None or context is None or known.rules.context != context:
+        if known is None or known.rules.context != rules.context:
             bounds = RoomBounds(demand, policy, self._decider.registry, self._decider.uncounted)
             known = Knowledge(rules, scale, bounds, {})
         rules.recall(known.rules)
@@ -143,17 +152,6 @@ class VictimSearch:
         while len(self._known) > MOST_DEMANDS:
             self._known.popitem(last=False)
         return search
-
-    def _priorities_in(self, snapshot: ClusterSnapshot) -> set[int]:
-        """The priorities of all running pods."""
-        before = self._priorities
-        self._priorities = {
-            entry.name: known
-            if (known := before.get(entry.name)) is not None and known[0] is entry
-            else (entry, frozenset(record.priority for record in entry.pods))
-            for entry in snapshot.nodes
-        }
-        return set().union(*(found for _, found in self._priorities.values()))
 
 
 def _by_demand(infos: Iterable[PodInfo]) -> Iterable[Sequence[PodInfo]]:

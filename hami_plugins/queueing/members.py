@@ -76,7 +76,7 @@ class MemberDecisions:
         if not barred:
             return intake
         constraints = replace(intake.demand.constraints, barred=barred)
-        return replace(intake, demand=replace(intake.demand, constraints=constraints))
+        return intake.with_constraints(constraints)
 
 
 def stopped(job: QueuedJob, intake: PodInfo, snapshot: ClusterSnapshot, stop: Stop) -> PodPlan:

@@ -47,11 +47,16 @@ class _Held(NamedTuple):
 
 
 class _Counting(NamedTuple):
-    """By PodGroup: what it needs at least, what it waits for, and what its pods hold."""
+    """By PodGroup: what it needs at least, what it waits for, and what its pods hold.
+
+    ``total`` is what the nodes have, ``used`` what anybody holds of it.
+    """
 
     least: Mapping[str, Amounts]
     waiting: Mapping[str, Amounts]
     held: _Held
+    total: Amounts
+    used: Amounts
 
 
 class PodGroupUsage(NamedTuple):
@@ -102,6 +107,21 @@ def gate_of(
     return _returned(_standing(snapshot, counting, plugin, nested, overcommit), snapshot, counting)[0]
 
 
+def usage_by(
+    snapshot: ClusterSnapshot, rules: Rules, held: Mapping[str, Amounts], total: Amounts
+) -> EnqueueAdmission | None:
+    """The gate of a cluster that has these rules as far as running pods decide it: without what is waited for.
+
+    ``held`` is what pods of PodGroups hold by queue, ``total`` what the nodes have; nothing is said of what is held
+    beyond minima.
+    """
+    if not snapshot.queues:
+        return None
+    amounts = {_Group("", queue): each for queue, each in held.items()}
+    counting = _Counting({}, {}, _Held(amounts, {}, frozenset()), total, summed(amounts.values()))
+    return _standing(snapshot, counting, rules.queue_plugin, rules.queue_hierarchy, rules.overcommit)
+
+
 def reads_parents(rules: Rules) -> bool:
     """Whether the cluster is said to hold queues to the limits of those above them."""
     return bool(rules.queue_hierarchy) and rules.queue_plugin != PROPORTION
@@ -114,7 +134,8 @@ def below(queues: Iterable[Queue], name: str) -> list[str]:
 
 def _counting(snapshot: ClusterSnapshot) -> _Counting:
     held, least = _held(snapshot), _least(snapshot)
-    return _Counting(least, _waiting(snapshot, least, held), held)
+    used = summed(entry.requested for entry in snapshot.nodes)
+    return _Counting(least, _waiting(snapshot, least, held), held, total_of(snapshot.nodes), used)
 
 
 def _standing(
@@ -125,14 +146,13 @@ def _standing(
     overcommit: Fraction = OVERCOMMIT,
 ) -> EnqueueAdmission:
     """The gate before groups come back to it whose pods are being deleted."""
-    total = _total(snapshot.nodes)
     by_weight = plugin == PROPORTION if plugin else not _has_deserved(snapshot.queues.values())
-    accounts = _Accounts(snapshot, total, counting, nested=not by_weight and nested is not False)
+    accounts = _Accounts(snapshot, counting, nested=not by_weight and nested is not False)
     return EnqueueAdmission(
         by_weight=by_weight,
-        total=total,
-        most={resource: int(amount * overcommit) for resource, amount in total.items()},
-        used=summed(entry.requested for entry in snapshot.nodes),
+        total=counting.total,
+        most={resource: int(amount * overcommit) for resource, amount in counting.total.items()},
+        used=counting.used,
         waited_for=summed(counting.waiting.values()),
         accounts={name: accounts.account(queue) for name, queue in snapshot.queues.items()},
     )
@@ -205,13 +225,12 @@ class _Accounts:
     def __init__(
         self,
         snapshot: ClusterSnapshot,
-        total: Amounts,
         counting: _Counting,
         *,
         nested: bool,
     ) -> None:
         self._queues = snapshot.queues
-        self._total = total
+        self._total = counting.total
         self._nested = nested and any(queue.parent not in {"", ROOT} for queue in snapshot.queues.values())
         self._least = counting.least
         self._waits: dict[str, list[Amounts]] = {}
@@ -278,7 +297,7 @@ def _cap(queue: Queue, resource: str, amount: int) -> int:
     return amount if cap is None or (cap <= 0 and resource in {"cpu", "memory"}) else cap
 
 
-def _total(nodes: Iterable[NodeEntry]) -> dict[str, int]:
+def total_of(nodes: Iterable[NodeEntry]) -> dict[str, int]:
     """What the nodes have in all; of what every node has, only if every node says so."""
     listed = list(nodes)
     total = summed({name: amount.nano for name, amount in entry.facts.allocatable.items()} for entry in listed)

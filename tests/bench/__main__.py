@@ -29,6 +29,7 @@ from tests.bench import (
     simulation,
     translation,
     victims,
+    volcano_victims,
 )
 from tests.bench.measuring import Figure, machine, printed, write
 
@@ -44,6 +45,7 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "dump": commands.dump,
     "gates": gates.figures,
     "victims": victims.figures,
+    "volcano-victims": volcano_victims.figures,
     "defrag": defrag.figures,
     "translation": translation.figures,
     "adapter-webhook": adapter.webhook,

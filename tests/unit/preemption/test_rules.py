@@ -22,6 +22,7 @@ from hami_plugins.preemption import demand_search, node_search
 from hami_plugins.preemption.preemptor import Preemptor
 from hami_plugins.preemption.reclaim import divided_gate
 from hami_plugins.preemption.rules import EvictionRules
+from hami_plugins.preemption.running import RunningPodIndex
 from hami_plugins.preemption.search import VictimSearch
 from hami_plugins.preemption.values import EvictionPlan, NoVictims, Rule
 from hami_plugins.vendors import nvidia
@@ -579,9 +580,9 @@ class TestWhyNotTogether:
 
     def rules(self, snapshot: ClusterSnapshot, info: PodInfo) -> EvictionRules:
         preemptor = Preemptor.of(snapshot, [info])
-        return EvictionRules(
-            snapshot, preemptor, divided_gate(snapshot, preemptor, Rules()) if preemptor.queue else None
-        )
+        index = RunningPodIndex.of(snapshot)
+        gate = divided_gate(snapshot, preemptor, Rules(), index) if preemptor.queue else None
+        return EvictionRules(snapshot, preemptor, gate, index)
 
     def test_a_gang_that_would_lose_too_many(self) -> None:
         pods = [running("a", 0, group="g"), running("b", 1, group="g")]
@@ -609,13 +610,14 @@ class TestWhyNotTogether:
         assert found.why == f"its queue theirs would hold 0 of 5000 guaranteed {MEMORY}"
 
 
-def test_rules_of_a_pod_without_a_queue_depend_on_no_pods_of_podgroups_without_a_minimum() -> None:
-    """So what one search found out of nodes holds for the next one."""
+def test_who_may_leave_a_node_depends_on_other_nodes_where_a_podgroup_has_a_minimum() -> None:
+    """Else what one search found out of nodes holds for the next one."""
     groups = {"default/g": PodGroup(namespace="default", name="g")}
     snapshot = a_cluster([running("a", group="g")], pod_groups=groups)
-    assert EvictionRules(snapshot, Preemptor.of(snapshot, [waiting()]), None).context is not None
-    queued = Preemptor.of(snapshot, [in_queue()])
-    assert EvictionRules(snapshot, queued, None).context is None
+    preemptor = Preemptor.of(snapshot, [waiting()])
+    assert not EvictionRules(snapshot, preemptor, None).span_nodes
+    least = {"default/g": replace(groups["default/g"], min_member=2)}
+    assert EvictionRules(replace(snapshot, pod_groups=least), preemptor, None).span_nodes
 
 
 class TestGangsUnderQuotas:
