@@ -13,8 +13,8 @@ from hami_plugins.model.facts import Fact, Feature, Support, VendorFacts
 
 _YES, _NO, _WHOLE = Support.YES, Support.NO, Support.WHOLE
 
-_DEVICES: Final = "HAMi website docs/userguide/device-supported.md"
-_FAQ: Final = "HAMi website docs/faq/faq.md"
+_DEVICES: Final = "HAMi website docs/userguide/device-supported"
+_FAQ: Final = "HAMi website docs/faq/faq"
 _CHART: Final = "HAMi 2.10.0 charts/hami/values.yaml"
 
 
@@ -23,7 +23,7 @@ def _code(path: str) -> str:
 
 
 def _page(path: str) -> str:
-    return f"HAMi website docs/userguide/{path}.md"
+    return f"HAMi website docs/userguide/{path}"
 
 
 def _enabled(name: str, *, by_default: bool) -> Fact:
@@ -34,14 +34,14 @@ def _enabled(name: str, *, by_default: bool) -> Fact:
 _NVIDIA_RUNTIME: Final = Feature(
     _YES,
     "the NVIDIA container runtime, as the node's default, or by the RuntimeClass of devicePlugin.runtimeClassName",
-    f"HAMi website docs/installation/prerequisites.md; {_CHART}",
+    f"HAMi website docs/installation/prerequisites; {_CHART}",
 )
 
 _NVIDIA_CODE: Final = _code("nvidia/device.go")
 _HAMI_CORE: Final = Feature(
     _YES,
     "HAMi-core in the container; in mode mig the instance, in hardware",
-    f"{_DEVICES}; HAMi website docs/developers/hami-core-design.md; {_page('nvidia-device/dynamic-mig-support')}",
+    f"{_DEVICES}; HAMi website docs/developers/hami-core-design; {_page('nvidia-device/dynamic-mig-support')}",
 )
 NVIDIA: Final = VendorFacts(
     code=_NVIDIA_CODE,
@@ -55,7 +55,7 @@ NVIDIA: Final = VendorFacts(
     runtime_class=_NVIDIA_RUNTIME,
     plugin=Fact("HAMi's NVIDIA device plugin", _CHART),
     chart=Fact("chart hami", _CHART),
-    node_label=Fact("gpu=on", "HAMi website docs/installation/prerequisites.md"),
+    node_label=Fact("gpu=on", "HAMi website docs/installation/prerequisites"),
 )
 
 _VOLCANO_PAGE: Final = _page("volcano-vgpu/nvidia-gpu/how-to-use-volcano-vgpu")
@@ -241,7 +241,7 @@ AMD: Final = VendorFacts(
     code=_AMD_CODE,
     models=Fact("Instinct, with ROCm", _DEVICES),
     memory=Feature(_YES, "libamvgpu.so in the container, by LD_AUDIT; it needs glibc 2.34", _AMD_PAGE),
-    cores=Feature(_YES, "ranges of compute units, by HSA_CU_MASK", f"{_DEVICES}; HAMi 2.10.0 docs/develop/amd-vgpu.md"),
+    cores=Feature(_YES, "ranges of compute units, by HSA_CU_MASK", f"{_DEVICES}; HAMi 2.10.0 docs/develop/amd-vgpu"),
     numa=Feature(_NO, "", _AMD_CODE),
     topology=Feature(_NO, "", _AMD_CODE),
     plugin=Fact("amd-device-plugin of Project-HAMi, not ROCm's", _AMD_PAGE),

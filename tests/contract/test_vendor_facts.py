@@ -13,7 +13,7 @@ from tests import acme
 
 every_vendor = pytest.mark.parametrize("spec", [*BUILTIN, vendor.SPEC], ids=lambda spec: spec.title)
 
-FILE = re.compile(r"(HAMi|Volcano|Koordinator) [\d.]+ \S+|HAMi website docs/\S+\.md|AWS Neuron documentation \S+")
+FILE = re.compile(r"(HAMi|Volcano|Koordinator) [\d.]+ \S+|HAMi website docs/\S+|AWS Neuron documentation \S+")
 """A file of a release, or a page."""
 
 LOOSE = {

@@ -44,7 +44,7 @@ def test_one_vendor_is_told_in_full_with_sources(type_in: Type) -> None:
         "gpu=on",
         "HAMi",
         "website",
-        "docs/installation/prerequisites.md",
+        "docs/installation/prerequisites",
     ]
 
 
@@ -67,7 +67,7 @@ def test_features_are_told_to_programs_with_their_sources(type_in: Type) -> None
     assert item["features"]["runtimeClass"] == {
         "support": "no",
         "words": "the device plugin mounts the devices itself",
-        "source": "HAMi website docs/faq/faq.md",
+        "source": "HAMi website docs/faq/faq",
     }
     assert item["facts"]["nodeLabel"] == {"words": "", "source": ""}
 
