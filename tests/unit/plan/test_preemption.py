@@ -217,6 +217,13 @@ class TestVictims:
         first, second = planned(snapshot, *pods).evictions
         assert [victim.followed for victim in (*first.victims, *second.victims)] == [True, False, False, False]
 
+    def test_of_sixty_six_victims_sixty_four_are_followed(self) -> None:
+        nodes = [[running(f"a{at}", 0, 8_000), running(f"b{at}", 0, 8_000)] for at in range(33)]
+        pods = [asking(f"high-{at}", 16_000) for at in range(33)]
+        found = planned(a_cluster(*nodes, cards=1), *pods).evictions
+        followed = [victim.followed for each in found for victim in each.victims]
+        assert (len(followed), sum(followed)) == (66, 64)
+
     def test_a_search_that_was_cut_is_said(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("hami_plugins.preemption.node_search.MOST_STEPS", 1)
         (found,) = planned(FULL, asking()).evictions
