@@ -92,9 +92,9 @@ class Assumption:
 class Nomination:
     """Room on a node that is kept for one waiting pod while ``victims`` leave (``status.nominatedNodeName``).
 
-    ``record`` is what the pod will hold; until the victims have gone it overlaps with what they hold. ``job`` is as in
-    ``Assumption``. ``made`` and ``until`` are times of the cache's clock; at ``until`` it ends whatever is left. Other
-    pods of its PodGroup find ``shared`` room free: Volcano puts now one of them there and now another.
+    ``record`` is what the pod will hold; until the victims have gone it overlaps with what they hold. ``made`` and
+    ``until`` are times of the cache's clock; at ``until`` it ends whatever is left. Other pods of its PodGroup find
+    ``shared`` room free: Volcano puts now one of them there and now another.
     """
 
     node: NodeName
@@ -103,7 +103,6 @@ class Nomination:
     victims: frozenset[PodUid]
     made: float
     until: float
-    job: str = ""
     shared: bool = False
 
 

@@ -89,8 +89,8 @@ class AllocationCache(NominatingState):
         """
         return self._allocate(node, intake, now, preferred=preferred, job=job, answered=False, dry=False)
 
-    def nominate_without(  # noqa: PLR0913 - one question with all that belongs to it
-        self, node: NodeName, intake: PodInfo, leaving: Collection[PodUid], now: float, *, until: float, job: str = ""
+    def nominate_without(
+        self, node: NodeName, intake: PodInfo, leaving: Collection[PodUid], now: float, *, until: float
     ) -> Nomination | Declined:
         """Keep what the pod would get on the node when these pods have left, and those that leave it anyway.
 
@@ -110,9 +110,7 @@ class AllocationCache(NominatingState):
         if not isinstance(answer, Fit):
             return self._refused(after, intake, answer)
         record = record_with(intake.pod, allocated(after, answer, demand.devices, self._registry))
-        found = Nomination(
-            node=node, record=record, devices=demand.devices, victims=victims, made=now, until=until, job=job
-        )
+        found = Nomination(node=node, record=record, devices=demand.devices, victims=victims, made=now, until=until)
         self.nominate(found)
         return found
 

@@ -71,12 +71,12 @@ class NominatingCache(WatchedAllocationCache):
         return True
 
     def nominate_without(
-        self, node: NodeName, intake: PodInfo, leaving: Collection[PodUid], *, lasting: float, job: str = ""
+        self, node: NodeName, intake: PodInfo, leaving: Collection[PodUid], *, lasting: float
     ) -> Nomination | Declined:
         """See ``AllocationCache``; the room is kept for ``lasting`` seconds at most."""
         with self._lock:
             now = self._clock()
-            return self._cache.nominate_without(node, intake, leaving, now, until=now + lasting, job=job)
+            return self._cache.nominate_without(node, intake, leaving, now, until=now + lasting)
 
     def _waits(self, place: tuple[Pod, Placed]) -> bool:
         pod, _ = place

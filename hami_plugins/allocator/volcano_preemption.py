@@ -193,7 +193,7 @@ class VolcanoPreemption:
             return Declined(uid=uid, node=node, code=DeclineCode.CARDS, text=f"node {node}: {why}")
         with self._lock:
             leaving = self._sessions.may_count_on(job, uid, node, evicts=evicts)
-            found = self._books.nominate_without(node, intake, leaving, lasting=LASTING, job=job)
+            found = self._books.nominate_without(node, intake, leaving, lasting=LASTING)
             if isinstance(found, Nomination):
                 self._sessions.accept(job, uid, node)
                 self._waiting[uid] = intake.pod

@@ -44,7 +44,7 @@ def member(name: str, memory: int = 20_000, group: str = "train") -> PodInfo:
 
 def keep(cache: AllocationCache, pod: PodInfo, *leaving: PodUid, node: NodeName = N1) -> Nomination | Declined:
     cache.confirm(pod)
-    return cache.nominate_without(node, pod, leaving, 5.0, until=100.0, job="x/train")
+    return cache.nominate_without(node, pod, leaving, 5.0, until=100.0)
 
 
 def kept(cache: AllocationCache, pod: PodInfo, *leaving: PodUid, node: NodeName = N1) -> Nomination:
@@ -55,13 +55,7 @@ def kept(cache: AllocationCache, pod: PodInfo, *leaving: PodUid, node: NodeName 
 
 def test_room_is_kept_where_the_pod_fits_when_these_have_left(cache: AllocationCache) -> None:
     found = kept(cache, member("m1"), LOW)
-    assert (found.node, found.victims, found.made, found.until, found.job) == (
-        N1,
-        frozenset({LOW}),
-        5.0,
-        100.0,
-        "x/train",
-    )
+    assert (found.node, found.victims, found.made, found.until) == (N1, frozenset({LOW}), 5.0, 100.0)
     assert cache.nomination(PodUid("uid-m1")) is not None
     assert [share.memory for each in found.record.allocations for share in each.shares] == [20_000]
 
