@@ -359,6 +359,47 @@ def test_a_queue_gives_back_what_it_holds_beyond_its_share_and_no_more(owned: st
     assert cluster.may_evict(waiting, running, verb="reclaimable") == (["low"] if code == MAY_BE_MADE_TO else [])
 
 
+def of_two_queues(mode: PreemptionMode) -> tuple[Sessions, Json, Json, Json]:
+    """One card is free when a pod of the same queue and one of another queue leave; either's leaving mends the sums."""
+    node = a_node("n1", cards=2)
+    node["status"] = {"allocatable": {"volcano.sh/vgpu-memory": "81920", "volcano.sh/vgpu-number": "20"}}
+    cluster = Sessions(node, mode=mode)
+    queues(cluster, mine="81920", theirs="1000")
+    for name, queue in (("high", "mine"), ("same", "mine"), ("other", "theirs"), ("stays", "theirs")):
+        cluster.group(f"podgroup-{name}", 1, queue=queue)
+    same, other = low("same", memory=15_000), low("other", memory=15_000, priority=5_000)
+    stays = low("stays", "n1-1", 30_000)
+    stays["metadata"]["annotations"]["volcano.sh/preemptable"] = "false"
+    waiting, *running = shown(cluster, high(memory=36_000), same, other, stays)
+    return cluster, waiting, running[0], running[1]
+
+
+@pytest.mark.parametrize("verb", ["preemptable", "reclaimable"])
+def test_a_pod_of_its_own_queue_and_one_of_another_leave_together_where_sums_suffice_without_one(verb: str) -> None:
+    """Each of Volcano's actions knows one of them; the server evicts the other one."""
+    cluster, waiting, same, other = of_two_queues(PreemptionMode.FULL)
+    known, rest = (same, other) if verb == "preemptable" else (other, same)
+    assert cluster.asks(waiting, "n1") == {"n1": MAY_BE_MADE_TO}
+    assert cluster.may_evict(waiting, known, verb=verb) == [known["metadata"]["name"]]
+    cluster.gives_up(known)
+    assert cluster.pipelines(waiting, "n1") == ""
+    cluster.closes()
+    assert cluster.evictor.asked == [(["high"], [rest["metadata"]["name"]])]
+
+
+def test_where_the_server_evicts_nobody_pods_of_two_queues_do_not_leave_together() -> None:
+    cluster, waiting, same, _ = of_two_queues(PreemptionMode.SCHEDULER)
+    cluster.asks(waiting, "n1")
+    cluster.may_evict(waiting, same)
+    cluster.gives_up(same)
+    assert cluster.pipelines(waiting, "n1")
+    cluster.takes_back(waiting, "n1")
+    cluster.spares(same)
+    cluster.closes()
+    assert cluster.evictor.asked == []
+    assert cluster.books.nominations() == ()
+
+
 def fragmented(**settings: Any) -> tuple[Sessions, Json, list[str]]:
     """A node whose sums suffice for a pod while no card has room; who may be given up there."""
     cluster = Sessions(a_node("n1", cards=2), **settings)
