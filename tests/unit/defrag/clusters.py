@@ -4,34 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from hami_plugins.defrag.planner import Defragmenter
 from hami_plugins.defrag.values import DefragPlan, Move, MoveOptions, NoMoves, RunningCluster, RunningPod
 from hami_plugins.engine.decide import Decider
-from hami_plugins.engine.intake import PodInfo, Rules, take_in
-from hami_plugins.engine.inventory import with_pods
-from hami_plugins.engine.registry import Registry
-from hami_plugins.model.nodes import NodeFacts
+from hami_plugins.engine.intake import PodInfo, Rules
 from hami_plugins.model.pods import Pod, PodRecord
 from hami_plugins.model.quantity import NANO
-from tests import acme
-from tests.builders import (
-    COUNT,
-    MEMORY,
-    a_container,
-    a_device,
-    a_node,
-    a_pod,
-    a_record,
-    a_share,
-    a_snapshot,
-    allocated,
-    amounts,
-)
+from tests.builders import COUNT, MEMORY, a_container, a_pod
+from tests.unit.clusters import CARD, REGISTRY, CardNode, cluster_of, holding
+from tests.unit.clusters import asking as waiting
 
-REGISTRY = Registry([acme.SPEC])
-CARD: Final = 16_384
+__all__ = ["CARD", "REGISTRY", "waiting"]
 
 Cards = Sequence[Mapping[str, int]]
 """The pods of each card of a node, with the MiB that they hold."""
@@ -51,22 +36,19 @@ def a_cluster(
 
     With ``cpu`` every node has so many, and each pod asks for one.
     """
-    entries, found = [], dict[str, RunningPod]()
+    held, found = {}, dict[str, RunningPod]()
+    requests = (("cpu", NANO),) if cpu else ()
     for node, cards in nodes.items():
         records = []
-        for at, held in enumerate(cards):
-            for name, memory in held.items():
-                requests = (("cpu", NANO),) if cpu else ()
-                record = a_record(allocated(a_share(f"card-{at}", memory)), name=name, requests=requests)
-                records.append(change(record))
+        for at, by_pod in enumerate(cards):
+            for name, memory in by_pod.items():
+                records.append(change(holding(name, memory, at, requests=requests)))
                 written = running(name, memory, node, **(pods or {}).get(name, {}))
                 if cpu:
                     written = replace(written, constraints=replace(written.constraints, requests=requests))
                 found[written.full_name] = RunningPod(written, (controllers or {}).get(name, _controller(name)))
-        facts = NodeFacts(allocatable=amounts({"cpu": cpu} if cpu else {}), labels={"name": node})
-        devices = [a_device(index=at, slots=slots) for at in range(len(cards))]
-        entries.append(with_pods(a_node(node, *devices, facts=facts), records))
-    return RunningCluster(replace(a_snapshot(*entries), **(about or {})), found)
+        held[node] = CardNode(len(cards), records)
+    return RunningCluster(cluster_of(held, slots=slots, cpu=cpu, **(about or {})), found)
 
 
 def _controller(name: str) -> str:
@@ -76,12 +58,6 @@ def _controller(name: str) -> str:
 def running(name: str, memory: int, node: str, **fields: Any) -> Pod:
     """A running pod as it is written."""
     return replace(a_pod(a_container({COUNT: 1, MEMORY: memory}), name=name, node=node), phase="Running", **fields)
-
-
-def waiting(memory: int, *, count: int = 1, name: str = "waiting", **fields: Any) -> PodInfo:
-    """A pod that waits for cards."""
-    pod = a_pod(a_container({COUNT: count, MEMORY: memory}), name=name)
-    return take_in(replace(pod, **fields), REGISTRY, Rules())
 
 
 def a_defragmenter(cluster: RunningCluster, **options: Any) -> Defragmenter:

@@ -20,7 +20,7 @@ from hami_plugins.plan import Planner
 from tests.builders import a_pod
 from tests.unit.plan.plans import REGISTRY
 from tests.unit.plan.test_preemption import asking
-from tests.unit.preemption.test_rules import a_cluster, running
+from tests.unit.preemption.clusters import a_cluster, running
 
 LEAVING = running("low", terminating=True, disruption="PreemptionByScheduler")
 

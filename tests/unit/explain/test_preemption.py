@@ -11,7 +11,7 @@ from hami_plugins.plan import Plan
 from hami_plugins.preemption.values import NoVictims
 from tests.unit.plan.plans import answers_of
 from tests.unit.plan.test_preemption import FULL, asking, planned
-from tests.unit.preemption.test_rules import a_cluster, running
+from tests.unit.preemption.clusters import a_cluster, running
 
 
 def told(snapshot: ClusterSnapshot, *pods: Pod, **about: Any) -> list[tuple[str, ...]]:

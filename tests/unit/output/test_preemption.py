@@ -15,7 +15,7 @@ from tests.schema import ADAPTER
 from tests.unit.output.test_page import read
 from tests.unit.plan.plans import REGISTRY, a_plan, answers_of
 from tests.unit.plan.test_preemption import FULL, asking, planned
-from tests.unit.preemption.test_rules import a_cluster, running
+from tests.unit.preemption.clusters import a_cluster, running
 
 
 def rows(plan: Plan) -> list[tuple[str, ...]]:

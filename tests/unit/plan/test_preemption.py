@@ -25,8 +25,8 @@ from hami_plugins.preemption.values import EvictionPlan, Rule
 from hami_plugins.queueing.evictions import RoomRequest
 from tests.builders import COUNT, MEMORY, a_container, a_pod, amounts
 from tests.unit.plan import plans
+from tests.unit.preemption.clusters import a_cluster, running
 from tests.unit.preemption.small_clusters import a_case
-from tests.unit.preemption.test_rules import a_cluster, running
 from tests.unit.queueing import test_cycle as volcano
 from tests.unit.queueing.test_cycle import REGISTRY, a_group, a_job, a_node, a_queue
 

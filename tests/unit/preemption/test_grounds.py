@@ -14,7 +14,8 @@ from hami_plugins.model.quantity import NANO
 from hami_plugins.preemption.search import VictimSearch
 from hami_plugins.preemption.values import EvictionPlan
 from tests.builders import MEMORY, a_device, a_node, a_record, a_snapshot, allocated, amounts
-from tests.unit.preemption.test_rules import REGISTRY, a_cluster, in_queue, running, waiting
+from tests.unit.clusters import REGISTRY
+from tests.unit.preemption.clusters import a_cluster, in_queue, running, waiting
 
 
 def grounds(snapshot: ClusterSnapshot, *infos: PodInfo) -> dict[str, list[tuple[str, str]]]:

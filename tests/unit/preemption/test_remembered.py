@@ -23,8 +23,9 @@ from hami_plugins.preemption.values import EvictionPlan, NoVictims
 from hami_plugins.wire.gang_keys import GROUP_KEY
 from tests.builders import MEMORY
 from tests.history import NAMESPACE
+from tests.unit.clusters import REGISTRY
+from tests.unit.preemption.clusters import a_cluster, in_queue, running, waiting
 from tests.unit.preemption.small_clusters import QUEUES, Case, a_case, cheapest, cost_of
-from tests.unit.preemption.test_rules import REGISTRY, a_cluster, in_queue, running, waiting
 
 STEPS = 12
 """Searches in each cluster."""

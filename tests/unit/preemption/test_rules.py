@@ -26,7 +26,6 @@ from hami_plugins.preemption.running import RunningPodIndex
 from hami_plugins.preemption.search import VictimSearch
 from hami_plugins.preemption.values import EvictionPlan, NoVictims, Rule
 from hami_plugins.vendors import nvidia
-from tests import acme
 from tests.builders import (
     COUNT,
     MEMORY,
@@ -40,37 +39,8 @@ from tests.builders import (
     allocated,
     amounts,
 )
-
-REGISTRY = Registry([acme.SPEC])
-CARD = 16_384
-QUEUE, GROUP = "scheduling.volcano.sh/queue-name", "scheduling.k8s.io/group-name"
-
-
-def running(name: str, card: int = 0, memory: int = 10_000, **fields: Any) -> PodRecord:
-    """A pod with priority 0 that holds most of a card."""
-    record = a_record(allocated(a_share(f"card-{card}", memory)), name=name, requests=((MEMORY, memory * NANO),))
-    return replace(record, **fields)
-
-
-def a_cluster(*by_node: Sequence[PodRecord], cards: int = 2, **about: Any) -> ClusterSnapshot:
-    """Nodes n0, n1 ... of equal cards, with these pods."""
-    total = amounts({COUNT: 10 * cards, MEMORY: CARD * cards})
-    nodes = [
-        with_pods(a_node(f"n{at}", *[a_device()] * cards, facts=NodeFacts(allocatable=total)), records)
-        for at, records in enumerate(by_node)
-    ]
-    return replace(a_snapshot(*nodes), **about)
-
-
-def waiting(memory: int = 10_000, *, name: str = "high", priority: int = 100, count: int = 1, **fields: Any) -> PodInfo:
-    """A pod of priority 100 that asks for most of a card."""
-    pod = a_pod(a_container({COUNT: count, MEMORY: memory}), name=name, priority=priority)
-    constraints = NodeConstraints(requests=((MEMORY, memory * NANO),) if fields.get("scheduler") else ())
-    return take_in(replace(pod, constraints=constraints, **fields), REGISTRY, Rules())
-
-
-def in_queue(memory: int = 10_000, queue: str = "mine", **fields: Any) -> PodInfo:
-    return waiting(memory, scheduler="volcano", annotations={QUEUE: queue, GROUP: "waiting"}, **fields)
+from tests.unit.clusters import CARD, REGISTRY
+from tests.unit.preemption.clusters import GROUP, a_cluster, in_queue, running, waiting
 
 
 def find(snapshot: ClusterSnapshot, *infos: PodInfo) -> EvictionPlan | NoVictims:
