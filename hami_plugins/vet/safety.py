@@ -9,6 +9,7 @@ from hami_plugins.engine.annotate import NODE_KEY
 from hami_plugins.inputs.excerpts import excerpt
 from hami_plugins.inputs.vocabulary import speaks
 from hami_plugins.model.dialect import Dialect
+from hami_plugins.plan import virtual_machines
 from hami_plugins.vet.context import Context, each_container, each_pod, where
 from hami_plugins.vet.findings import VetRule, VetSeverity, Violation
 from hami_plugins.vet.resources import ContainerView, PodView
@@ -72,6 +73,13 @@ def isolation(container: ContainerView, pod: PodView, context: Context) -> Itera
             yield Violation(path, said, "drop it and ask by resources.limits")
 
 
+def virtual_machine(pod: PodView, context: Context) -> Iterator[Violation]:
+    """Pods with devices whose containers run in a virtual machine."""
+    why = virtual_machines.why_unreachable((pod.pod and pod.pod.runtime_class) or "")
+    if why and context.asked_by(pod):
+        yield Violation(pod.of("spec", "runtimeClassName"), why, virtual_machines.REMEDY)
+
+
 RULES: Final = (
     VetRule(
         id="HP601",
@@ -99,5 +107,14 @@ RULES: Final = (
         why="Node agents set these variables to the allocated slice; the manifest's value wins over them.",
         fix="Drop the variable.",
         check=each_container(isolation),
+    ),
+    VetRule(
+        id="HP604",
+        name="virtual-machine",
+        severity=VetSeverity.ERROR,
+        summary="A pod that asks for devices runs in a virtual machine.",
+        why="Devices are mounted into containers. Virtual machines such as those of Kata Containers do not get them.",
+        fix="Take a RuntimeClass that runs containers on the node's own kernel.",
+        check=each_pod(virtual_machine),
     ),
 )

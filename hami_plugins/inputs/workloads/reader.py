@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from hami_plugins.inputs.manifests import Document
 from hami_plugins.inputs.manifests.fields import Field
-from hami_plugins.inputs.workloads import cluster_objects, gangs, pods, templates, vcjobs
+from hami_plugins.inputs.workloads import cluster_objects, gangs, pods, templates, vcjobs, virtual_machines
 from hami_plugins.inputs.workloads.gangs import Gang
 from hami_plugins.inputs.workloads.pods import MAX_PODS, PodCopy, PodTemplate
 from hami_plugins.model.cluster import NamespaceQuota, PodGroup, Queue
@@ -180,6 +180,8 @@ def _ignored(it: _Object, why: str) -> Ignored:
 
 def _not_understood(it: _Object) -> Ignored:
     """Why an object without a pod template is left out: its controller may create pods all the same."""
+    if virtual_machines.asks_for_devices(it.group, it.field.document.raw):
+        return _ignored(it, virtual_machines.WHY)._replace(has_pods=True)
     if (it.group, it.kind) in templates.TEMPLATES_ONLY or not _runs_pods(it):
         return _ignored(it, "runs no pods")._replace(silent=True)
     why = "the pods that its controller creates are not written in it; add them as manifests"

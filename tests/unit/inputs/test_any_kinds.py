@@ -169,6 +169,28 @@ def test_what_runs_pods_that_its_object_does_not_name_is_said_to_run_some(
 
 
 @pytest.mark.parametrize(
+    "devices", [{"gpus": [{"deviceName": "nvidia.com/GP102GL"}]}, {"hostDevices": [{"name": "a"}]}]
+)
+@pytest.mark.parametrize("kind", ["VirtualMachine", "VirtualMachinePool"])
+def test_a_virtual_machine_with_devices_is_left_out_and_said_to_get_no_slice(
+    kind: str, devices: dict[str, Any]
+) -> None:
+    group = "pool.kubevirt.io/v1alpha1" if kind.endswith("Pool") else "kubevirt.io/v1"
+    machine = {"template": {"spec": {"domain": {"devices": devices}}}}
+    (ignored,) = submit(a_document(kind, {"virtualMachineTemplate": {"spec": machine}} | machine, group)).ignored
+    assert ignored.has_pods
+    assert "a slice of a device is mounted into a container and does not reach it" in ignored.why
+
+
+def test_a_virtual_machine_without_devices_runs_no_pods_that_a_plan_counts() -> None:
+    machine: dict[str, Any] = {"template": {"spec": {"domain": {"devices": {"gpus": []}}}}}
+    (ignored,) = submit(a_document("VirtualMachine", machine, "kubevirt.io/v1")).ignored
+    assert not ignored.has_pods
+    (other,) = submit(a_document("Machine", {"gpus": [1]}, "example.com/v1")).ignored
+    assert not other.has_pods
+
+
+@pytest.mark.parametrize(
     ("kind", "version"),
     [
         ("PodTemplate", "v1"),
