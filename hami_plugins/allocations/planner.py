@@ -13,7 +13,7 @@ from hami_plugins.model.units import NodeName, PodUid
 
 
 class AllocationPlanner:
-    """Knows nothing. The books call it under their lock, so that one thread at a time is in it."""
+    """Knows nothing. The cache calls it under its lock, so that one thread at a time is in it."""
 
     def pod_seen(self, pod: Pod, intake: PodInfo | None) -> None:
         """A pod that asks for devices; ``intake`` while it waits."""

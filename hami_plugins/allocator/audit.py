@@ -49,9 +49,9 @@ class AuditDocument(TypedDict):
 class Auditor:
     """``found`` is what was wrong at the last look. What is new then stands in the log once."""
 
-    def __init__(self, books: LockedAllocationCache) -> None:
+    def __init__(self, cache: LockedAllocationCache) -> None:
         self.found: tuple[AuditFinding, ...] = ()
-        self._books = books
+        self._cache = cache
         self._next = 0.0
 
     def look(self, now: float) -> None:
@@ -59,9 +59,9 @@ class Auditor:
         if now < self._next:
             return
         self._next = now + EVERY
-        before, self.found = set(self.found), self._books.findings()
+        before, self.found = set(self.found), self._cache.findings()
         new = (each for each in self.found if each not in before)
-        for each in told(new, self._books.product.noun):
+        for each in told(new, self._cache.product.noun):
             _log.warning("allocation_is_wrong", finding=each.finding.value, node=each.node, what=each.text)
 
 

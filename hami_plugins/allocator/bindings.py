@@ -55,7 +55,7 @@ class Bindings:
     answer that a scheduler's own cache has wrong now; ``now_ns`` gives Unix nanoseconds. ``locks`` are those of HAMi's
     device plugins."""
 
-    books: LockedAllocationCache
+    cache: LockedAllocationCache
     metrics: AllocatorMetrics
     read: ReadPod
     now_ns: Callable[[], int]
@@ -84,7 +84,7 @@ class Bindings:
 
         A Binding without a UID may be for a pod that was made again under its name: that one is read as well.
         """
-        seen = self.books.seen(binding.namespace, binding.name)
+        seen = self.cache.seen(binding.namespace, binding.name)
         if seen is None or binding.uid != seen.uid:
             return self._read_now(binding)
         if seen.fault:
@@ -98,7 +98,7 @@ class Bindings:
 
         It writes on the pod just before it binds the pod.
         """
-        return self.books.product.of_hami(intake.pod) and intake.pod.annotations.get(NODE_KEY) != binding.node
+        return self.cache.product.of_hami(intake.pod) and intake.pod.annotations.get(NODE_KEY) != binding.node
 
     def _read_now(self, binding: BindingRequest) -> PodInfo | Answer:
         """The same for a pod that the watch has not shown yet."""
@@ -106,7 +106,7 @@ class Bindings:
             raw = self.read(binding.namespace, binding.name)
             if raw is None or binding.uid not in ("", lenient.uid(raw)):
                 return self._untouched(DeclineCode.GONE)
-            return self._untouched(DeclineCode.BOUND) if pods.node_of(raw) else self.books.intake(raw)
+            return self._untouched(DeclineCode.BOUND) if pods.node_of(raw) else self.cache.intake(raw)
         except WireError as error:
             return self._refused(binding, str(error), DeclineCode.REQUEST)
         except KubeError as error:
@@ -123,31 +123,31 @@ class Bindings:
             _in_a_thread_that_may_wait()
         else:
             locks = None
-        carried = self.books.product.carried(binding.node, intake, binding.annotations)
-        again = self.books.answered(intake.pod.uid)
-        found = self.books.allocate(binding.node, intake, carried=carried, dry=request.dry_run, now_ns=self.now_ns())
+        carried = self.cache.product.carried(binding.node, intake, binding.annotations)
+        again = self.cache.answered(intake.pod.uid)
+        found = self.cache.allocate(binding.node, intake, carried=carried, dry=request.dry_run, now_ns=self.now_ns())
         if isinstance(found, Declined):
             if found.code in _PASS:
                 return self._untouched(found.code)
             if not request.dry_run:
                 self.touch(binding.node)
-            return self._refused(binding, self.books.words(found, intake), found.code)
+            return self._refused(binding, self.cache.words(found, intake), found.code)
         allocated, annotations = found
         if allocated.source is AllocationSource.NOTHING:
             return self._without_cards(binding)
         if locks is not None and (why := locks.admit(binding.node, intake, marked=self._is_marked(binding))):
             if not again:
-                self.books.undo(intake.pod.uid, binding.node)
+                self.cache.undo(intake.pod.uid, binding.node)
             return self._refused(binding, why, "lock", status=_AWAY)
         if not request.dry_run:
             self.touch(binding.node)
             self._tell(binding, allocated)
-        keys = self.books.product.keys
+        keys = self.cache.product.keys
         emptied = {key: "" for key in keys if key not in annotations and intake.pod.annotations.get(key)}
         return Allowed(_operations(request.object or {}, annotations | emptied, keys))
 
     def _is_marked(self, binding: BindingRequest) -> bool:
-        return self.books.product.marker[0] in binding.annotations
+        return self.cache.product.marker[0] in binding.annotations
 
     def _tell(self, binding: BindingRequest, allocated: PodAllocation) -> None:
         self.metrics.answered("binding", allocated.source)
@@ -162,7 +162,7 @@ class Bindings:
 
     def _without_cards(self, binding: BindingRequest) -> Answer:
         """Nothing is allocated. An allocation on the Binding is emptied all the same: the pod may carry it as well."""
-        stale = {key: "" for key in self.books.product.keys if binding.annotations.get(key)}
+        stale = {key: "" for key in self.cache.product.keys if binding.annotations.get(key)}
         if not stale:
             return self._untouched("without-cards")
         self.metrics.answered("binding", "emptied")

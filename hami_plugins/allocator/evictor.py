@@ -100,7 +100,7 @@ class Evictor:
     def __init__(  # noqa: PLR0913 - what it is made of
         self,
         api: Writing,
-        books: LockedAllocationCache,
+        cache: LockedAllocationCache,
         planner: VictimPlanner,
         settings: PreemptionSettings,
         *,
@@ -110,7 +110,7 @@ class Evictor:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
-        self._books = books
+        self._cache = cache
         self._planner = planner
         self._settings = settings
         self._read = read
@@ -135,10 +135,10 @@ class Evictor:
         ``retry`` has a scheduler try a pod again, as those whose turn had not come when that leader ended.
         """
         self._retry = retry
-        volcano = self._books.product.schedulers
+        volcano = self._cache.product.schedulers
         mine = [
             each
-            for each in self._books.unplaced()
+            for each in self._cache.unplaced()
             if each.pod.scheduler not in volcano and each.pod.uid not in self._queue
         ]
         begun = [each for each in mine if each.pod.nominated is not None]
@@ -181,7 +181,7 @@ class Evictor:
         evicted = [uid for at, uid in tuple(self._evicted) if at > since]
         if len(evicted) + more > self._settings.per_hour:
             return False
-        running = self._books.leaving(evicted)
+        running = self._cache.leaving(evicted)
         return not running or len(running) + more <= self._settings.at_once
 
     def refusal(self, victims: Sequence[EvictedPod]) -> str:
@@ -233,11 +233,11 @@ class Evictor:
     def _attend(self, waiting: _Waiting) -> None:
         """Makes room for the pod as the API server has it, if it still waits and has none."""
         asked = waiting.intake.pod
-        seen = self._books.seen(asked.namespace, asked.name)
+        seen = self._cache.seen(asked.namespace, asked.name)
         if seen is None and waiting.unseen < UNSEEN:
             self._put(waiting._replace(due=self._clock() + CHANGED, unseen=waiting.unseen + 1))
         intake = None if seen is None or seen.uid != asked.uid else seen.intake
-        if intake is not None and self._books.nomination(asked.uid) is None:
+        if intake is not None and self._cache.nomination(asked.uid) is None:
             self._make_room(intake, waiting)
 
     def _make_room(self, intake: PodInfo, waiting: _Waiting) -> None:
@@ -293,7 +293,7 @@ class Evictor:
 
     def _announced(self, waiting: Places, victims: Victims) -> tuple[_Eviction, ...]:
         """Events on the waiting pods that name their victims; the victims, with the messages of their events."""
-        kept = {pod.uid: found for pod, _ in waiting if (found := self._books.nomination(pod.uid)) is not None}
+        kept = {pod.uid: found for pod, _ in waiting if (found := self._cache.nomination(pod.uid)) is not None}
         places = {node: pod for pod, node in reversed(waiting) if pod.uid in kept}
         for pod, node in waiting:
             of_node = [victim for victim in victims if victim.node == node] or victims
@@ -310,14 +310,14 @@ class Evictor:
         self._metrics.preempted(outcome)
         reason, kind = _REASONS.get(outcome, _IMPOSSIBLE)
         for pod in pods:
-            self._books.withdraw(pod.uid)
+            self._cache.withdraw(pod.uid)
             if why and self._told.first(pod.uid, (why,), self._clock()):
                 self._tell(pod, reason, why, kind)
 
     def _carry_on(self) -> None:
         """Evicts what is not evicted yet, for pods that still have their room."""
         for uids, evictions in tuple(self._begun.items()):
-            kept = uids in self._finishing or any(self._books.nomination(uid) is not None for uid in uids)
+            kept = uids in self._finishing or any(self._cache.nomination(uid) is not None for uid in uids)
             left = tuple(each for each in evictions if kept and not self._is_evicted(each))
             with self._lock:
                 self._begun.pop(uids)
@@ -329,7 +329,7 @@ class Evictor:
     def _is_evicted(self, eviction: _Eviction) -> bool:
         """Evicts the pod; whether it is on its way, or has ended by itself."""
         victim, why = eviction
-        if not self._books.leaving([victim.pod.uid]):
+        if not self._cache.leaving([victim.pod.uid]):
             return True
         if error := evict(self._api, victim.pod):
             self._metrics.evicted("refused")

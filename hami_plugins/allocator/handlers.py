@@ -40,7 +40,7 @@ WHOLE_VALUES: Final = 1_500_000
 class Handlers:
     """Who answers while the lease is held."""
 
-    term: LeaderSession
+    session: LeaderSession
     bindings: Bindings
     extender: Extender
     scheduler: SchedulerExtender

@@ -31,27 +31,27 @@ GUESSED: Final = 50
 _log = structlog.get_logger(__name__)
 
 
-def keep_again(books: LockedAllocationCache, *, volcano: bool) -> None:
+def keep_again(cache: LockedAllocationCache, *, volcano: bool) -> None:
     """Keeps the room for the pods that wait, the highest priority first, then the oldest.
 
     ``volcano`` is whether room is kept for Volcano's pods as well.
     """
-    schedulers = frozenset[str]() if volcano else books.product.schedulers
-    waiting = [each for each in books.unplaced() if each.pod.scheduler not in schedulers and not each.pod.gated]
-    waiting = sorted((each for each in waiting if not books.blocking_reason(each)), key=turn)
-    ending = books.ending_nodes()
+    schedulers = frozenset[str]() if volcano else cache.product.schedulers
+    waiting = [each for each in cache.unplaced() if each.pod.scheduler not in schedulers and not each.pod.gated]
+    waiting = sorted((each for each in waiting if not cache.blocking_reason(each)), key=turn)
+    ending = cache.ending_nodes()
     for intake in waiting:
         if intake.pod.nominated is not None:
-            _keep(books, intake, (intake.pod.nominated,), ending, LASTING)
+            _keep(cache, intake, (intake.pod.nominated,), ending, LASTING)
     for intake in waiting:  # the node was not written on all of a gang: then it is one of the others'
-        nodes = sorted({each.node for each in books.gang_nominations(intake.pod.uid)})
-        _keep(books, intake, nodes, ending, LASTING)
+        nodes = sorted({each.node for each in cache.gang_nominations(intake.pod.uid)})
+        _keep(cache, intake, nodes, ending, LASTING)
     named = {each.pod.nominated for each in waiting}
     unnamed = [node for node in ending if node not in named][:GUESSED]
     preempting = [each for each in waiting if each.pod.preempts]
     first = [each for each in preempting if each.pod.priority == preempting[0].pod.priority]
     for intake in first[:GUESSED]:
-        _keep(books, intake, unnamed, ending, RECENT)
+        _keep(cache, intake, unnamed, ending, RECENT)
 
 
 def turn(intake: PodInfo) -> tuple[int, int, str]:
@@ -60,18 +60,18 @@ def turn(intake: PodInfo) -> tuple[int, int, str]:
 
 
 def _keep(
-    books: LockedAllocationCache,
+    cache: LockedAllocationCache,
     intake: PodInfo,
     nodes: Sequence[NodeName],
     ending: Collection[NodeName],
     longest: float,
 ) -> None:
     pod = intake.pod
-    for node in nodes if books.nomination(pod.uid) is None else ():
+    for node in nodes if cache.nomination(pod.uid) is None else ():
         lasting = longest if node in ending else RECENT
-        found = books.nominate_without(node, intake, (), lasting=lasting)
+        found = cache.nominate_without(node, intake, (), lasting=lasting)
         if isinstance(found, Nomination):
             if pod.annotations.get(GROUP_KEY):
-                books.share([pod.uid])
+                cache.share([pod.uid])
             _log.info("room_kept_again", pod=pod.full_name, node=node)
             return

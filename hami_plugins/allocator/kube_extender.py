@@ -52,7 +52,7 @@ class SchedulerExtender:
     ``preemption`` the scheduler's own victims stand.
     """
 
-    books: LockedAllocationCache
+    cache: LockedAllocationCache
     read: ReadPod
     create: Callable[[str, Mapping[str, Any]], object] | None
     marker: Mapping[str, str]
@@ -69,16 +69,16 @@ class SchedulerExtender:
         """Which nodes can hold a pod."""
         try:
             call = scheduler_extender.candidates(body)
-            intake = intake_of(call.pod, self.books.intake)
+            intake = intake_of(call.pod, self.cache.intake)
         except WireError as error:
             self.metrics.answered("filter", "unreadable")
             return scheduler_extender.filter_error(str(error))
-        if blocking_reason := self.books.blocking_reason(intake):
+        if blocking_reason := self.cache.blocking_reason(intake):
             refused = dict.fromkeys(call.names, Unfit(blocking_reason, lasting=True))
         else:
             wants = intake.demand.devices.wants_devices
-            refused = self.books.refusals(call.names, intake, call.given) if wants else {}
-            self.books.claim(intake.pod.uid)
+            refused = self.cache.refusals(call.names, intake, call.given) if wants else {}
+            self.cache.claim(intake.pod.uid)
             if self.waiting is not None and wants and call.objects is None:
                 fits = len(refused) < len(call.names)
                 self.waiting.asked(intake, call.names, fits=fits, known=self._seen(intake) is not None)
@@ -87,20 +87,20 @@ class SchedulerExtender:
 
     def _seen(self, intake: PodInfo) -> WatchedPod | None:
         """The pod as the API server has it, else ``None``: anybody may ask about pods that do not exist."""
-        seen = self.books.seen(intake.pod.namespace, intake.pod.name)
+        seen = self.cache.seen(intake.pod.namespace, intake.pod.name)
         return None if seen is None or seen.uid != intake.pod.uid else seen
 
     def prioritize(self, body: bytes) -> bytes:
         """How well a pod would fit on each of some nodes."""
         try:
             call = scheduler_extender.candidates(body)
-            intake = intake_of(call.pod, self.books.intake)
+            intake = intake_of(call.pod, self.cache.intake)
         except WireError as error:
             self.metrics.answered("prioritize", "unreadable")
             if self._heard.first("prioritize"):  # the words of the error are the caller's
                 _log.warning("call_unreadable", verb="prioritize", error=str(error))
             return scheduler_extender.prioritize_reply((), {})
-        scores = {} if self.books.blocking_reason(intake) else self.books.scores(call.names, intake, call.given)
+        scores = {} if self.cache.blocking_reason(intake) else self.cache.scores(call.names, intake, call.given)
         self.metrics.answered("prioritize", "ranked")
         return scheduler_extender.prioritize_reply(call.names, scores)
 
@@ -111,7 +111,7 @@ class SchedulerExtender:
         """
         try:
             call = scheduler_extender.preemption(body)
-            intake = intake_of(call.pod, self.books.intake)
+            intake = intake_of(call.pod, self.cache.intake)
         except WireError as error:
             self.metrics.answered("preempt", "unreadable")
             if self._heard.first("preempt"):
@@ -121,7 +121,7 @@ class SchedulerExtender:
         if self.preemption is not None and intake.demand.devices.wants_devices:
             seen = self._seen(intake)
             known = None if seen is None else seen.intake
-            if known is None or self.books.blocking_reason(known):
+            if known is None or self.cache.blocking_reason(known):
                 victims = {}
             else:
                 victims = self.preemption.chosen(known, call.pod, victims)
@@ -149,7 +149,7 @@ class SchedulerExtender:
             return f"pod {call.namespace}/{call.name} {what}: its scheduler has to bind it"
         if self.create is None:
             return "this server does not bind pods (its setting binds is false); take bindVerb out of the extender"
-        if blocking_reason := self.books.blocking_reason(intake):
+        if blocking_reason := self.cache.blocking_reason(intake):
             return blocking_reason
         with self._alone(call.uid) as alone:
             if not alone:
@@ -170,15 +170,15 @@ class SchedulerExtender:
                     self._on_their_way.discard(uid)
 
     def _allocated(self, create: Callable[[str, Mapping[str, Any]], object], call: ToBind, intake: PodInfo) -> str:
-        again = self.books.answered(call.uid)
-        found = self.books.allocate(call.node, intake, carried=None, dry=False, now_ns=self.now_ns())
+        again = self.cache.answered(call.uid)
+        found = self.cache.allocate(call.node, intake, carried=None, dry=False, now_ns=self.now_ns())
         if isinstance(found, Declined):
             self.metrics.refused(found.code)
-            return self.books.words(found, intake)
+            return self.cache.words(found, intake)
         allocation, annotations = found
         if self.locks is not None and (why := self.locks.acquire(call, intake)):
             if not again:
-                self.books.undo(call.uid, call.node)
+                self.cache.undo(call.uid, call.node)
             return why
         error = self._posted(create, call, {**self.marker, **annotations})
         if error is None:
@@ -187,7 +187,7 @@ class SchedulerExtender:
             return ""
         # An earlier Binding of the pod may still be carried out, or have been: then only the watch or the time ends it.
         if error.status in _REFUSED and error.status != _CONFLICT and not again:
-            self.books.undo(call.uid, call.node)
+            self.cache.undo(call.uid, call.node)
             if self.locks is not None:
                 self.locks.failed(call)
         _log.warning("binding_failed", pod=f"{call.namespace}/{call.name}", node=call.node, error=str(error))
@@ -209,7 +209,7 @@ class SchedulerExtender:
 
     def _waiting(self, call: ToBind) -> PodInfo | None:
         """What the pod asks for; ``None`` for one that asks for no devices. Raises ``KubeError``."""
-        seen = self.books.seen(call.namespace, call.name)
+        seen = self.cache.seen(call.namespace, call.name)
         if seen is not None and seen.uid == call.uid:
             if seen.fault:
                 raise KubeError(seen.fault)
@@ -217,5 +217,5 @@ class SchedulerExtender:
         raw = self.read(call.namespace, call.name)
         if raw is None or lenient.uid(raw) != call.uid:
             raise KubeError(f"the API server has none with the UID {call.uid}")
-        intake = self.books.intake(raw)
+        intake = self.cache.intake(raw)
         return intake if intake.refusal or intake.demand.devices.wants_devices else None

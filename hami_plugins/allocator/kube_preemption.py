@@ -37,7 +37,7 @@ _log = structlog.get_logger(__name__)
 class KubePreemption:
     """Safe to call from any thread."""
 
-    books: LockedAllocationCache
+    cache: LockedAllocationCache
     planner: VictimPlanner
 
     def chosen(self, intake: PodInfo, raw: Json, candidates: Victims) -> Victims:
@@ -47,10 +47,10 @@ class KubePreemption:
         stay named on their node; so do all where it may have chosen them for another reason than sums. ``raw`` is the
         pod as the scheduler sent it.
         """
-        if self.books.nomination(intake.pod.uid) is not None:
+        if self.cache.nomination(intake.pod.uid) is not None:
             return {}
         for _ in range(_TRIES):
-            records = self.books.records(candidates)
+            records = self.cache.records(candidates)
             known = {node: [records[uid] for uid in uids if uid in records] for node, uids in candidates.items()}
             stays = _counts_more_than_sums(intake, raw, records.values())
             found = self._planned(intake, known, fixed=stays)

@@ -31,28 +31,28 @@ class LateMarks(PodWriter):
     One that the API server does not let us mark is placed without.
     """
 
-    def __init__(self, api: Writing, books: LockedAllocationCache) -> None:
+    def __init__(self, api: Writing, cache: LockedAllocationCache) -> None:
         super().__init__(api, "marks")
-        self._books = books
+        self._cache = cache
 
     def missing(self, raw: Json) -> Mapping[str, object] | None:
         """The mark, for a pod that lacks it."""
         metadata = lenient.inside(raw, "metadata")
-        key, mode = self._books.product.marker
+        key, mode = self._cache.product.marker
         if key in lenient.inside(metadata, "annotations"):
             return None
-        seen = self._books.seen(str(metadata.get("namespace")), str(metadata.get("name")))
+        seen = self._cache.seen(str(metadata.get("namespace")), str(metadata.get("name")))
         intake = None if seen is None or seen.uid != lenient.uid(raw) else seen.intake
-        if intake is None or intake.refusal or not needs_mark(intake.pod, self._books.product):
+        if intake is None or intake.refusal or not needs_mark(intake.pod, self._cache.product):
             return None
         return {"annotations": {key: mode}}
 
     def blocking_reason(self, intake: PodInfo) -> str:
         """Why Volcano must not place the pod yet, as it has it; empty where it may."""
         pod = intake.pod
-        if not needs_mark(pod, self._books.product):
+        if not needs_mark(pod, self._cache.product):
             return ""
-        seen = self._books.seen(pod.namespace, pod.name)
+        seen = self._cache.seen(pod.namespace, pod.name)
         if seen is None or seen.uid != pod.uid or seen.intake is None or self.gave_up(pod.uid):
             return ""
         return UNMARKED

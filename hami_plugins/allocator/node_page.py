@@ -88,24 +88,24 @@ _Render = Callable[["_Look", ClusterReport], bytes]
 class _Look(NamedTuple):
     """What was seen of a cache, and when that was."""
 
-    books: LockedAllocationCache
+    cache: LockedAllocationCache
     report: ClusterReport
     made_at: datetime
 
 
 class NodePage:
-    """From ``start`` to ``stop``. ``books`` is the cache that answers; it raises ``HamiPluginsError`` elsewhere."""
+    """From ``start`` to ``stop``. ``cache`` is the cache that answers; it raises ``HamiPluginsError`` elsewhere."""
 
     def __init__(
         self,
         listener: PageListener,
         product: Product,
-        books: Callable[[], LockedAllocationCache],
+        cache: Callable[[], LockedAllocationCache],
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._product = product
-        self._books = books
+        self._cache = cache
         self._clock = clock
         self._decider = Decider(product.registry)
         self._facts: dict[str, tuple[NodeName, NodeFacts]] = {}
@@ -181,27 +181,27 @@ class NodePage:
 
     def _newest(self) -> _Look:
         """What was seen a short while ago, of the cache that answers now."""
-        books, began = self._books(), self._clock()
-        if self._look is None or self._look.books is not books or began >= self._next:
-            snapshot = self._snapshot(books)
+        cache, began = self._cache(), self._clock()
+        if self._look is None or self._look.cache is not cache or began >= self._next:
+            snapshot = self._snapshot(cache)
             planner = Planner(self._product.registry, self._product.rules, self._decider, now=time.time())
             found = waiting(
-                map(_devices_alone, books.unplaced()),
+                map(_devices_alone, cache.unplaced()),
                 snapshot,
                 planner,
-                blocked=books.blocking_reason,
+                blocked=cache.blocking_reason,
                 spare=lambda: self._clock() - began < EXPLAINING,
             )
             report = report_of(snapshot, self._product.registry, waiting=found)
-            self._look = _Look(books, report, datetime.now(UTC))
+            self._look = _Look(cache, report, datetime.now(UTC))
             ended = self._clock()
             self._next = ended + max(LEAST_PAUSE, PAUSES * (ended - began))
         return self._look
 
-    def _snapshot(self, books: LockedAllocationCache) -> ClusterSnapshot:
+    def _snapshot(self, cache: LockedAllocationCache) -> ClusterSnapshot:
         """The cache's nodes with what it does not keep of them: whether they are ready, their taints, their labels."""
         facts = dict(tuple(self._facts.values()))
-        found = books.snapshot()
+        found = cache.snapshot()
         completed = {
             entry.name: self._complete(entry, facts[entry.name]) for entry in found.nodes if entry.name in facts
         }

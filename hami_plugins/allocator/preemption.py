@@ -32,7 +32,7 @@ class Preemption:
 def preemption(  # noqa: PLR0913 - what it is made of
     settings: PreemptionSettings,
     api: Writing,
-    books: LockedAllocationCache,
+    cache: LockedAllocationCache,
     *,
     read: ReadPod,
     events: EventRecorder,
@@ -42,15 +42,15 @@ def preemption(  # noqa: PLR0913 - what it is made of
     if settings.mode is PreemptionMode.OFF:
         return None
     objects = PreemptionObjects()
-    planner = VictimPlanner(books, objects)
+    planner = VictimPlanner(cache, objects)
     evictor = None
     if settings.mode is PreemptionMode.FULL:
-        evictor = Evictor(api, books, planner, settings, read=read, events=events, metrics=metrics)
+        evictor = Evictor(api, cache, planner, settings, read=read, events=events, metrics=metrics)
     return Preemption(
         settings=settings,
         objects=objects,
         planner=planner,
-        scheduler=KubePreemption(books=books, planner=planner),
+        scheduler=KubePreemption(cache=cache, planner=planner),
         evictor=evictor,
     )
 

@@ -47,13 +47,13 @@ class RefusalEvents:
     def __init__(
         self,
         api: Writing,
-        books: LockedAllocationCache,
+        cache: LockedAllocationCache,
         component: str,
         host: str,
         *,
         limits: EventLimits = LIMITS,
     ) -> None:
-        self._books = books
+        self._cache = cache
         self._events = EventRecorder(api, component, host, limits=limits)
         self._told = ToldPods()
         self._refused: OrderedDict[PodUid, tuple[PodInfo, Sequence[NodeName]]] = OrderedDict()
@@ -122,11 +122,11 @@ class RefusalEvents:
                 return
             uid, (intake, nodes) = next(iter(self._refused.items()))
             self._forget(uid)
-        seen = self._books.seen(intake.pod.namespace, intake.pod.name)
+        seen = self._cache.seen(intake.pod.namespace, intake.pod.name)
         if seen is None or seen.uid != uid or seen.intake is None:
             return
-        asked, answers = self._books.node_answers(nodes, intake)
-        note = refusal_note(asked, answers, self._books.product.registry)
+        asked, answers = self._cache.node_answers(nodes, intake)
+        note = refusal_note(asked, answers, self._cache.product.registry)
         if note is None:
             return
         with self._lock:

@@ -52,7 +52,7 @@ class Requeuer:
     def __init__(  # noqa: PLR0913 - what it is made of
         self,
         api: Writing,
-        books: LockedAllocationCache,
+        cache: LockedAllocationCache,
         *,
         metrics: RequeueMetrics,
         settle: float = SETTLE,
@@ -60,12 +60,12 @@ class Requeuer:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
-        self._books = books
+        self._cache = cache
         self._metrics = metrics
         self._settle = settle
         self._now = now
         self._clock = clock
-        self._planner = RequeuePlanner(Decider(books.product.registry, verdicts=VERDICTS, columns=COLUMNS))
+        self._planner = RequeuePlanner(Decider(cache.product.registry, verdicts=VERDICTS, columns=COLUMNS))
         self._asked: deque[tuple[PodUid, tuple[NodeName, ...] | None, float, bool]] = deque(maxlen=TRIES)
         self._seen = -1
         self._due = threading.Event()
@@ -86,7 +86,7 @@ class Requeuer:
 
     def look(self) -> None:
         """More may be had, if the cache says so. Returns at once."""
-        freed = self._books.freed
+        freed = self._cache.freed
         if freed != self._seen:
             self._seen = freed
             self._due.set()
@@ -112,13 +112,13 @@ class Requeuer:
 
     def requeue(self) -> float | None:
         """Writes the pods that should be tried again; when to choose again, ``None`` for when more may be had."""
-        waiting = self._books.waiting()
+        waiting = self._cache.waiting()
         if not waiting:
             return None
         while self._asked:
             uid, nodes, at, fits = self._asked.popleft()
             self._planner.asked(uid, nodes, at, fits=fits)
-        chosen = self._planner.choose(waiting, self._books, self._clock())
+        chosen = self._planner.choose(waiting, self._cache, self._clock())
         for intake in chosen.pods:
             if self._stop.is_set():
                 return None

@@ -143,11 +143,11 @@ class AllocatorServer(Replica):
         self._product = product
         self._metrics = metrics
         self._filling = filling
-        self._term: Handlers | None = None
+        self._handlers: Handlers | None = None
         self._ending: threading.Thread | None = None
         self._stopping = threading.Event()
         self._writer = writer
-        self._page = None if page is None else NodePage(page, product, lambda: self._active().term.books)
+        self._page = None if page is None else NodePage(page, product, lambda: self._active().session.cache)
         self._identity = identity
         self._lock_metrics = NodeLockMetrics(metrics.metrics) if lock_keys(product.registry) else None
         self._requeue_metrics = RequeueMetrics(metrics.metrics)
@@ -177,8 +177,8 @@ class AllocatorServer(Replica):
 
     def snapshot(self) -> ClusterSnapshot | None:
         """All nodes with who holds what, where this replica answers; ``None`` elsewhere."""
-        office = self._term
-        return None if office is None or not office.term.ready else office.term.books.snapshot()
+        handlers = self._handlers
+        return None if handlers is None or not handlers.session.ready else handlers.session.cache.snapshot()
 
     def start(self) -> None:
         """Begins. Raises ``ConfigError`` or ``KubeError`` where there is no certificate to serve with."""
@@ -209,8 +209,8 @@ class AllocatorServer(Replica):
 
     def _settle(self) -> None:
         """Waits for Bindings that the API server is still carrying out."""
-        office, until = self._term, time.monotonic() + self._linger
-        while office is not None and office.term.books.statistics.answered and time.monotonic() < until:
+        handlers, until = self._handlers, time.monotonic() + self._linger
+        while handlers is not None and handlers.session.cache.statistics.answered and time.monotonic() < until:
             time.sleep(_LOOK_SECONDS)
 
     def _begin(self) -> None:
@@ -218,7 +218,7 @@ class AllocatorServer(Replica):
         locking = self._locking()
         if self._page is not None:
             self._page.begin()
-        term = LeaderSession(
+        session = LeaderSession(
             self._api,
             self._settings,
             self._product,
@@ -232,34 +232,34 @@ class AllocatorServer(Replica):
             labels=PodLabels(self._hasty, self._product.marker[0]) if self._product.takes_over else None,
             filling=self._filling,
             on_node=None if self._page is None else self._page.node_changed,
-            on_filled=lambda: self._heal(term),
+            on_filled=lambda: self._heal(session),
         )
-        locks = None if locking is None else PodLocks(locking, self._product.registry, term.books.notes)
-        self._term = Handlers(
-            term=term,
-            bindings=self._bindings(term, locks),
-            extender=self._extender(term),
-            scheduler=self._scheduler(term, locks),
+        locks = None if locking is None else PodLocks(locking, self._product.registry, session.cache.notes)
+        self._handlers = Handlers(
+            session=session,
+            bindings=self._bindings(session, locks),
+            extender=self._extender(session),
+            scheduler=self._scheduler(session, locks),
         )
-        term.start()
+        session.start()
 
     def _end(self) -> None:
         """The lease is ours no longer: what is known may be wrong from now on."""
-        office, self._term = self._term, None
-        if office is not None:
-            office.term.stop(timeout=0.0)
-            self._ending = threading.Thread(target=office.term.end, name="allocator-ending", daemon=True)
+        handlers, self._handlers = self._handlers, None
+        if handlers is not None:
+            handlers.session.stop(timeout=0.0)
+            self._ending = threading.Thread(target=handlers.session.end, name="allocator-ending", daemon=True)
             self._ending.start()
 
-    def _heal(self, term: LeaderSession) -> None:
+    def _heal(self, session: LeaderSession) -> None:
         """While no replica answered, every Binding that failed left its cards booked in the scheduler's own cache."""
         if self._writer is not None:
-            for node in term.books.nodes_with_cards():
+            for node in session.cache.nodes_with_cards():
                 self._writer.touch(node)
 
-    def _bindings(self, term: LeaderSession, locks: PodLocks | None) -> Bindings:
+    def _bindings(self, session: LeaderSession, locks: PodLocks | None) -> Bindings:
         return Bindings(
-            books=term.books,
+            cache=session.cache,
             metrics=self._metrics,
             read=self._read,
             now_ns=time.time_ns,
@@ -267,14 +267,14 @@ class AllocatorServer(Replica):
             locks=locks,
         )
 
-    def _extender(self, term: LeaderSession) -> Extender:
+    def _extender(self, session: LeaderSession) -> Extender:
         return Extender(
-            term.books,
+            session.cache,
             read=self._rationed,
-            marks=term.marks,
+            marks=session.marks,
             weight=self._settings.weight,
             metrics=self._metrics,
-            preemption=None if term.evictions is None else term.evictions.preemption,
+            preemption=None if session.evictions is None else session.evictions.preemption,
         )
 
     @property
@@ -283,50 +283,50 @@ class AllocatorServer(Replica):
         settings = self._settings
         return settings.preemption.mode.evicts and settings.volcano.mode is AllocatorMode.EXTENDER
 
-    def _evictions(self, books: LockedAllocationCache, preemption: Preemption) -> VolcanoEvictions:
-        return VolcanoEvictions(self._api, books, preemption)
+    def _evictions(self, cache: LockedAllocationCache, preemption: Preemption) -> VolcanoEvictions:
+        return VolcanoEvictions(self._api, cache, preemption)
 
-    def _scheduler(self, term: LeaderSession, locks: PodLocks | None) -> SchedulerExtender:
+    def _scheduler(self, session: LeaderSession, locks: PodLocks | None) -> SchedulerExtender:
         return SchedulerExtender(
-            books=term.books,
+            cache=session.cache,
             read=self._rationed,
-            create=self._binder(term) if self._product.binds else None,
+            create=self._binder(session) if self._product.binds else None,
             marker=dict((self._product.marker,)),
             metrics=self._metrics,
             locks=locks,
-            waiting=term.waiting,
-            preemption=None if term.preemption is None else term.preemption.scheduler,
+            waiting=session.waiting,
+            preemption=None if session.preemption is None else session.preemption.scheduler,
             now_ns=time.time_ns,
         )
 
-    def _binder(self, term: LeaderSession) -> Callable[[str, Json], object]:
+    def _binder(self, session: LeaderSession) -> Callable[[str, Json], object]:
         """Posts Bindings. Who has waited for a lock of a node may have lost the lease meanwhile: then it is refused."""
         create = self._api.within(BIND_SECONDS).create
 
         def bound(path: str, body: Json) -> object:
-            office = self._term
-            if office is None or office.term is not term or not self._election.active:
+            handlers = self._handlers
+            if handlers is None or handlers.session is not session or not self._election.active:
                 raise KubeError("this replica has lost its lease: another one allocates now; try again", status=_LOST)
             return create(path, body)
 
         return bound
 
-    def _preemption(self, books: LockedAllocationCache) -> Preemption | None:
+    def _preemption(self, cache: LockedAllocationCache) -> Preemption | None:
         return preemption(
             self._settings.preemption,
             self._hasty,
-            books,
+            cache,
             read=self._read,
             events=self._events,
             metrics=self._eviction_metrics,
         )
 
-    def _waiting(self, books: LockedAllocationCache, evictor: Evictor | None) -> WaitingPods:
+    def _waiting(self, cache: LockedAllocationCache, evictor: Evictor | None) -> WaitingPods:
         name = self._settings.service.name
         return WaitingPods(
             evictor=evictor,
-            requeuer=Requeuer(self._hasty, books, metrics=self._requeue_metrics),
-            events=RefusalEvents(self._hasty, books, name, self._identity),
+            requeuer=Requeuer(self._hasty, cache, metrics=self._requeue_metrics),
+            events=RefusalEvents(self._hasty, cache, name, self._identity),
         )
 
     def _locking(self) -> NodeLocking | None:
@@ -345,25 +345,25 @@ class AllocatorServer(Replica):
         """What answers. Raises ``StandbyError``."""
         if self._stopping.is_set():
             raise StandbyError("this replica no longer answers: the process ends")
-        office = self._term
-        if office is None or not self._election.active:
+        handlers = self._handlers
+        if handlers is None or not self._election.active:
             raise StandbyError(f"this replica does not answer: {self._election.check() or 'it is about to begin'}")
-        if not office.term.ready:
-            raise StandbyError(f"this replica does not answer yet: {office.term.check()}")
-        return office
+        if not handlers.session.ready:
+            raise StandbyError(f"this replica does not answer yet: {handlers.session.check()}")
+        return handlers
 
     def _sizes(self) -> AllocatorSizes | None:
-        office = self._term
-        if office is None:
+        handlers = self._handlers
+        if handlers is None:
             return None
-        term = office.term
+        session = handlers.session
         return AllocatorSizes(
-            active=term.ready,
-            statistics=term.books.statistics,
-            pods=len(term.books),
-            problems=term.books.problems,
-            missed=term.missed,
-            findings=auditing.counts(term.findings),
+            active=session.ready,
+            statistics=session.cache.statistics,
+            pods=len(session.cache),
+            problems=session.cache.problems,
+            missed=session.missed,
+            findings=auditing.counts(session.findings),
         )
 
     def _over_tls(self, metrics: AdmissionMetrics) -> list[Route]:
@@ -379,7 +379,7 @@ class AllocatorServer(Replica):
 
     def _findings(self) -> JsonPage[tuple[AuditFinding, ...]]:
         """What the replica that answers has found wrong with the allocations of bound pods."""
-        return JsonPage(lambda: self._active().term.findings, auditing.document)
+        return JsonPage(lambda: self._active().session.findings, auditing.document)
 
     def _call(self, call: HandledPath, metrics: DocumentMetrics, room: BodyBudget) -> Route:
         def reply(body: bytes) -> Reply:
@@ -410,10 +410,10 @@ class AllocatorServer(Replica):
 
     def _left(self, request: AdmissionRequest) -> marks.Quotas | None:
         """What quotas leave. A new pod's own namespace may be empty, the request names it."""
-        office = self._term
-        if office is None or not office.term.ready:
+        handlers = self._handlers
+        if handlers is None or not handlers.session.ready:
             return None
-        return lambda namespace: office.term.books.left(request.namespace or namespace)
+        return lambda namespace: handlers.session.cache.left(request.namespace or namespace)
 
     def _patch(self, request: AdmissionRequest) -> Answer:
         """New jobs are patched by any replica, as pods are marked."""
@@ -425,16 +425,16 @@ class AllocatorServer(Replica):
         return answer
 
     def _bind(self, request: AdmissionRequest) -> Answer:
-        office = self._active()
-        answer = office.bindings(request)
+        handlers = self._active()
+        answer = handlers.bindings(request)
         # The pod may have had to be read: the lease may be another's by now, or ours anew, with another cache.
-        if self._active() is not office:
+        if self._active() is not handlers:
             raise StandbyError("this replica has another cache than the one that was asked; try again")
         return answer
 
     def _cache_check(self) -> str:
-        office = self._term
-        return "kept by the replica that has the lease" if office is None else office.term.check()
+        handlers = self._handlers
+        return "kept by the replica that has the lease" if handlers is None else handlers.session.check()
 
 
 def _leave(_node: NodeName) -> None:

@@ -82,7 +82,7 @@ class LeaderSession:
         metrics: AllocatorMetrics,
         read: ReadPod,
         locking: NodeLocking | None = None,
-        preemption: PreemptionOf = lambda _books: None,
+        preemption: PreemptionOf = lambda _cache: None,
         waiting: Callable[[LockedAllocationCache, Evictor | None], WaitingPods] | None = None,
         marks: Callable[[LockedAllocationCache], LateMarks] | None = None,
         labels: PodLabels | None = None,
@@ -92,8 +92,8 @@ class LeaderSession:
         on_filled: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.books = LockedAllocationCache(product, keep=settings.reservation, hold=settings.hold, clock=clock)
-        self._auditor = Auditor(self.books)
+        self.cache = LockedAllocationCache(product, keep=settings.reservation, hold=settings.hold, clock=clock)
+        self._auditor = Auditor(self.cache)
         self._metrics = metrics
         self._read = read
         self._look_after = max(REQUEST_SECONDS, settings.reservation - LOOK_BEFORE)
@@ -103,12 +103,12 @@ class LeaderSession:
         self._on_filled = on_filled
         self._locking = locking
         self._labels = labels
-        self.marks = None if marks is None else marks(self.books)
-        self.preemption = preemption(self.books)
+        self.marks = None if marks is None else marks(self.cache)
+        self.preemption = preemption(self.cache)
         evictor = None if self.preemption is None else self.preemption.evictor
-        self.waiting = None if waiting is None else waiting(self.books, evictor)
+        self.waiting = None if waiting is None else waiting(self.cache, evictor)
         self.evictions = (
-            None if evictions is None or self.preemption is None else evictions(self.books, self.preemption)
+            None if evictions is None or self.preemption is None else evictions(self.cache, self.preemption)
         )
         self._stop = threading.Event()
         self._kept = threading.Event()
@@ -177,7 +177,7 @@ class LeaderSession:
         return self._auditor.found
 
     def _node_changed(self, change: ObjectChange) -> None:
-        self.books.node_changed(change)
+        self.cache.node_changed(change)
         if self._on_node is not None:
             self._on_node(change)
         if self._locking is not None:
@@ -187,7 +187,7 @@ class LeaderSession:
         self._look()
 
     def _pod_changed(self, change: ObjectChange) -> None:
-        self.books.pod_changed(change)
+        self.cache.pod_changed(change)
         if self._locking is not None:
             self._locking.pod_changed(change)
         if self._labels is not None:
@@ -197,7 +197,7 @@ class LeaderSession:
         self._look()
 
     def _group_changed(self, change: ObjectChange) -> None:
-        self.books.group_changed(change)
+        self.cache.group_changed(change)
         if self.preemption is not None:
             self.preemption.objects.group_changed(change)
 
@@ -205,7 +205,7 @@ class LeaderSession:
         return not self._groups.synced.is_set() and self._groups.last_status != HTTPStatus.NOT_FOUND
 
     def _quota_changed(self, change: ObjectChange) -> None:
-        self.books.quota_changed(change)
+        self.cache.quota_changed(change)
         self._look()
 
     def _look(self) -> None:
@@ -232,7 +232,7 @@ class LeaderSession:
     def end(self) -> None:
         """Ends for good: what was known is dropped, and a replica that waits has its memory back."""
         self.stop()
-        self.books.forget()
+        self.cache.forget()
 
     def _run(self) -> None:
         began = self._clock()
@@ -240,7 +240,7 @@ class LeaderSession:
             if not self._filled():
                 return
             if self.preemption is not None:
-                self._spared("room_not_kept_again", lambda: keep_again(self.books, volcano=self.evictions is not None))
+                self._spared("room_not_kept_again", lambda: keep_again(self.cache, volcano=self.evictions is not None))
             self._kept.set()
         for worker in (self._locking, self.waiting, self._labels, self.marks, self.evictions):
             if worker is not None:
@@ -258,25 +258,25 @@ class LeaderSession:
             _log.exception(event)
 
     def _tell(self, began: float) -> None:
-        sizes = self.books.statistics
+        sizes = self.cache.statistics
         _log.info(
             "cache_filled",
             seconds=round(self._clock() - began, 3),
             nodes=sizes.nodes,
-            pods=len(self.books),
+            pods=len(self.cache),
             holders=sizes.holders,
         )
         self._on_filled()
 
     def _expire(self) -> None:
-        for ended in self.books.expire(self._pods.told_until):
+        for ended in self.cache.expire(self._pods.told_until):
             self._metrics.expired(ended.state)
             _log.info("assumption_expired", pod=ended.record.full_name, node=ended.node, state=ended.state)
-        for kept in self.books.expire_nominations():
+        for kept in self.cache.expire_nominations():
             self._metrics.expired("nominated")
             _log.info("nomination_expired", pod=kept.record.full_name, node=kept.node)
-        for overdue in self.books.overdue(self._look_after)[:LOOKS]:
-            if self._failed(overdue) and self.books.fail(overdue):
+        for overdue in self.cache.overdue(self._look_after)[:LOOKS]:
+            if self._failed(overdue) and self.cache.fail(overdue):
                 self._metrics.expired("failed")
                 _log.info("binding_failed", pod=overdue.record.full_name, node=overdue.node)
         self._look()

@@ -42,10 +42,10 @@ class VictimPlanner:
     to leave as a whole.
     """
 
-    def __init__(self, books: LockedAllocationCache, objects: PreemptionObjects) -> None:
-        self._books = books
+    def __init__(self, cache: LockedAllocationCache, objects: PreemptionObjects) -> None:
+        self._cache = cache
         self._objects = objects
-        self._search = VictimSearch(books.product.registry, books.product.rules, devices_only=True)
+        self._search = VictimSearch(cache.product.registry, cache.product.rules, devices_only=True)
         self._one_at_a_time = threading.Lock()
 
     @property
@@ -66,7 +66,7 @@ class VictimPlanner:
         With ``idle`` the victims also give back what is missing there of the named resources. ``gone`` are pods that
         leave in any case.
         """
-        seen, asked = self._books.search_view(infos, gone=gone)
+        seen, asked = self._cache.search_view(infos, gone=gone)
         if self.lacks_groups and any(record.group for entry in seen.nodes for record in entry.pods):
             return NoVictims(why="the API server has not listed the PodGroups of running pods yet")
         snapshot = self._objects.added_to(_with_sums(seen, idle or {}))
@@ -79,7 +79,7 @@ class VictimPlanner:
     def nominate(self, planned: PlannedEvictions, *, lasting: float) -> bool:
         """Keeps the planned places for ``lasting`` seconds at most; whether the nodes are still as they were."""
         plan, infos, seen, gone = planned
-        return self._books.nominate(plan, infos, seen, lasting=lasting, gone=gone)
+        return self._cache.nominate(plan, infos, seen, lasting=lasting, gone=gone)
 
 
 def _with_sums(snapshot: ClusterSnapshot, idle: IdleSums) -> ClusterSnapshot:

@@ -27,7 +27,7 @@ class VolcanoEvictions:
     def __init__(
         self,
         api: Watching,
-        books: LockedAllocationCache,
+        cache: LockedAllocationCache,
         preemption: Preemption,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -42,9 +42,9 @@ class VolcanoEvictions:
                 (PRIORITY_CLASSES, "PriorityClass", self._objects.class_changed, "classes"),
             )
         ]
-        planner = VolcanoPlanner(books, preemption.objects, self._objects, unknown=self.unknown)
+        planner = VolcanoPlanner(cache, preemption.objects, self._objects, unknown=self.unknown)
         self.preemption = VolcanoPreemption(
-            books, planner, preemption.settings, evictor=preemption.evictor, clock=clock
+            cache, planner, preemption.settings, evictor=preemption.evictor, clock=clock
         )
 
     def start(self) -> None:

@@ -60,7 +60,7 @@ class Extender:
 
     def __init__(  # noqa: PLR0913 - what it is made of
         self,
-        books: LockedAllocationCache,
+        cache: LockedAllocationCache,
         *,
         read: ReadPod,
         weight: float,
@@ -68,7 +68,7 @@ class Extender:
         marks: LateMarks | None = None,
         preemption: VolcanoPreemption | None = None,
     ) -> None:
-        self._books = books
+        self._cache = cache
         self._preemption = preemption
         self._read = read
         self._marks = marks
@@ -94,9 +94,9 @@ class Extender:
         preemption, intake = self._preemption, asked.intake
         reason = asked.blocking_reason or self._unmarked(intake)
         if preemption is None or reason:
-            return reason or self._books.answer(node, intake), volcano_extender.UNSCHEDULABLE
+            return reason or self._cache.answer(node, intake), volcano_extender.UNSCHEDULABLE
         preemption.looked_for(intake, asked.job)
-        reason = self._books.answer(node, intake)
+        reason = self._cache.answer(node, intake)
         return reason, preemption.code(node, intake, asked.job) if reason else volcano_extender.SUCCESS
 
     def _unmarked(self, intake: PodInfo) -> str:
@@ -110,7 +110,7 @@ class Extender:
         except WireError as error:
             self._metrics.answered("prioritize", "unreadable")
             return volcano_extender.event_reply(str(error))
-        found = self._books.scores(call.nodes, asked.intake) if self._weight else {}
+        found = self._cache.scores(call.nodes, asked.intake) if self._weight else {}
         scores = {node: score * self._weight for node, score in found.items()}
         if self._preemption is not None:
             for node, more in self._preemption.scores(call.nodes, asked.intake, asked.job).items():
@@ -177,11 +177,11 @@ class Extender:
         if self._preemption is not None and task.status == TaskStatus.PIPELINED:
             found = self._preemption.pipelined(task, intake)
         kept = isinstance(found, Nomination)
-        found = found or self._books.reserve(NodeName(task.node), intake, job=task.job)
+        found = found or self._cache.reserve(NodeName(task.node), intake, job=task.job)
         if not isinstance(found, Declined):
             return "kept" if kept else "reserved", ""
         self._metrics.refused(found.code)
-        reason = self._books.words(found, intake)
+        reason = self._cache.words(found, intake)
         if self._heard.first(task.uid, task.node, reason):
             _log.info("reservation_refused", pod=intake.pod.full_name, node=task.node, reason=reason)
         return "refused", reason
@@ -191,18 +191,18 @@ class Extender:
 
         Raises ``KubeError`` where the API server has no such pod or cannot be asked.
         """
-        seen = self._books.seen(task.namespace, task.name)
+        seen = self._cache.seen(task.namespace, task.name)
         if seen is not None and seen.uid == task.uid:
             intake, fault = seen.intake, seen.fault
         else:
             intake, fault = self._read_now(task), ""
-        return intake, fault if intake is None else self._books.blocking_reason(intake)
+        return intake, fault if intake is None else self._cache.blocking_reason(intake)
 
     def _read_now(self, task: Task) -> PodInfo | None:
         raw = self._read(task.namespace, task.name)
         if raw is None or lenient.uid(raw) != task.uid:
             raise KubeError(f"the API server has none with the UID {task.uid}")
-        return None if pods.node_of(raw) else self._books.intake(raw)
+        return None if pods.node_of(raw) else self._cache.intake(raw)
 
     def _release(self, task: Task) -> tuple[str, str]:
         taken = False
@@ -210,12 +210,12 @@ class Extender:
             self._preemption.given_up(task)
         elif self._preemption is not None:
             taken = self._preemption.taken_back(task)
-        return ("released" if self._books.release(task.uid) or taken else "nothing"), ""
+        return ("released" if self._cache.release(task.uid) or taken else "nothing"), ""
 
     def _of_text(self, text: bytes) -> AskedPod:
         return self._of_task(volcano_extender.task(text))
 
     def _of_task(self, task: Task) -> AskedPod:
         """What the pod asks for, as the scheduler has it: its watch may be ahead of ours. And what is in its way."""
-        intake = intake_of(task.pod, self._books.intake)
-        return AskedPod(intake, self._books.blocking_reason(intake), task.job)
+        intake = intake_of(task.pod, self._cache.intake)
+        return AskedPod(intake, self._cache.blocking_reason(intake), task.job)

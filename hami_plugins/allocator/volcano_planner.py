@@ -47,17 +47,17 @@ class VolcanoPlanner:
 
     def __init__(
         self,
-        books: LockedAllocationCache,
+        cache: LockedAllocationCache,
         objects: PreemptionObjects,
         volcano: VolcanoObjects,
         *,
         unknown: Callable[[], str] = lambda: "",
     ) -> None:
-        self._books = books
+        self._cache = cache
         self._unknown = unknown
         self._objects = objects
         self._volcano = volcano
-        self._search = VictimSearch(books.product.registry, books.product.rules, devices_only=True)
+        self._search = VictimSearch(cache.product.registry, cache.product.rules, devices_only=True)
         self._one_at_a_time = threading.Lock()
 
     def plan(self, intake: PodInfo, job: str, *, but: Collection[NodeName], thorough: bool) -> GangPlan | NoVictims:
@@ -73,9 +73,9 @@ class VolcanoPlanner:
 
     def _plan(self, intake: PodInfo, job: str, but: Collection[NodeName], *, thorough: bool) -> GangPlan | NoVictims:
         group = self._objects.group(job)
-        unplaced = self._books.unplaced()
+        unplaced = self._cache.unplaced()
         waiting = self._waiting(intake, group, unplaced) if group is not None else [intake]
-        seen, asked = self._books.search_view(waiting, stale=STALE)
+        seen, asked = self._cache.search_view(waiting, stale=STALE)
         pending = tuple(each.pod for each in unplaced)
         snapshot = self._volcano.added_to(self._objects.added_to(replace(seen, pending=pending)))
         running = self._search.running_in(snapshot)
@@ -101,8 +101,8 @@ class VolcanoPlanner:
             and each.pod.namespace == group.namespace
             and each.pod.uid != intake.pod.uid
             and not each.pod.gated
-            and self._books.nomination(each.pod.uid) is None
-            and not self._books.blocking_reason(each)
+            and self._cache.nomination(each.pod.uid) is None
+            and not self._cache.blocking_reason(each)
         )
         return [intake, *sorted(others, key=turn)]
 

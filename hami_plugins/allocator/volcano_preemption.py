@@ -94,14 +94,14 @@ class VolcanoPreemption:
 
     def __init__(
         self,
-        books: LockedAllocationCache,
+        cache: LockedAllocationCache,
         planner: VolcanoPlanner,
         settings: PreemptionSettings,
         *,
         evictor: Evicting | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._books = books
+        self._cache = cache
         self._planner = planner
         self._settings = settings
         self._evictor = evictor
@@ -124,12 +124,12 @@ class VolcanoPreemption:
         Unless that one had begun to evict, as the watch shows: then those pods must not have left in vain.
         """
         uid = intake.pod.uid
-        self._books.claim(uid)
+        self._cache.claim(uid)
         with self._lock:
             died = self._sessions.looked_for(job, uid)
             waiting = dict(self._waiting)
         if died is not None:
-            self._end(died._replace(kept=bool(self._books.departing(died.evicted))), waiting)
+            self._end(died._replace(kept=bool(self._cache.departing(died.evicted))), waiting)
 
     def code(self, node: NodeName, intake: PodInfo, job: str) -> int:
         """Whether a node that has no room now may be made to have some for the pod, as a code of a predicate.
@@ -138,15 +138,15 @@ class VolcanoPreemption:
         is out of the question for a pod that has some.
         """
         uid = intake.pod.uid
-        if self._books.nomination(uid) is not None:
-            kept = any(each.node == node for each in self._books.gang_nominations(uid))
-            return UNSCHEDULABLE if kept or self._books.lacks_room(uid) else UNRESOLVABLE
+        if self._cache.nomination(uid) is not None:
+            kept = any(each.node == node for each in self._cache.gang_nominations(uid))
+            return UNSCHEDULABLE if kept or self._cache.lacks_room(uid) else UNRESOLVABLE
         begun = self._begun(intake, job)
         return UNSCHEDULABLE if begun is not None and node in begun.nodes else UNRESOLVABLE
 
     def scores(self, nodes: Collection[NodeName], intake: PodInfo, job: str) -> Mapping[NodeName, float]:
         """What nodes get in addition to their scores: those where room is kept or planned come first."""
-        kept = self._books.nomination(intake.pod.uid)
+        kept = self._cache.nomination(intake.pod.uid)
         if kept is not None:
             return {kept.node: PLANNED} if kept.node in nodes else {}
         with self._lock:
@@ -160,7 +160,7 @@ class VolcanoPreemption:
     def victims(self, call: EvictionCall) -> tuple[PodUid, ...]:
         """Whom the session may give up on a node for a pod."""
         uid, job = call.evictor.uid, call.evictor.job
-        if self._books.nomination(uid) is not None:
+        if self._cache.nomination(uid) is not None:
             return ()
         node = call.evictees[0].node if call.evictees else None
         with self._lock:
@@ -179,8 +179,8 @@ class VolcanoPreemption:
         is kept for a part of a gang that cannot start.
         """
         uid, node, job = intake.pod.uid, task.node, task.job
-        kept = self._books.nomination(uid)
-        if kept is not None and any(each.node == node for each in self._books.gang_nominations(uid)):
+        kept = self._cache.nomination(uid)
+        if kept is not None and any(each.node == node for each in self._cache.gang_nominations(uid)):
             return kept
         if kept is not None or not intake.pod.preempts:
             return None
@@ -193,7 +193,7 @@ class VolcanoPreemption:
             return Declined(uid=uid, node=node, code=DeclineCode.CARDS, text=f"node {node}: {why}")
         with self._lock:
             leaving = self._sessions.may_count_on(job, uid, node, evicts=evicts)
-            found = self._books.nominate_without(node, intake, leaving, lasting=LASTING)
+            found = self._cache.nominate_without(node, intake, leaving, lasting=LASTING)
             if isinstance(found, Nomination):
                 self._sessions.accept(job, uid, node)
                 self._waiting[uid] = intake.pod
@@ -204,7 +204,7 @@ class VolcanoPreemption:
         with self._lock:
             taken = self._sessions.take_back(task.job, task.uid)
         if taken:
-            self._books.withdraw(task.uid)
+            self._cache.withdraw(task.uid)
         return taken
 
     def given_up(self, task: Task) -> None:
@@ -324,10 +324,10 @@ class VolcanoPreemption:
         """Keeps what a session has put in the place of others, and evicts for it, or gives it up."""
         if not closed.kept:
             for uid in closed.accepted:
-                self._books.withdraw(uid)
+                self._cache.withdraw(uid)
             return
-        self._books.share(closed.accepted)
-        held = self._books.leaving(victim.pod.uid for victim in closed.leaving)
+        self._cache.share(closed.accepted)
+        held = self._cache.leaving(victim.pod.uid for victim in closed.leaving)
         victims = [each for each in closed.leaving if each.pod.uid in held - closed.evicted]
         _log.info(
             "room_kept",
@@ -353,8 +353,8 @@ class VolcanoPreemption:
 
     def _evict_instead(self, places: Places, victims: Victims) -> None:
         """Evicts those whom Volcano was to evict and has not, for pods that still have their room."""
-        kept = [(pod, node) for pod, node in places if self._books.nomination(pod.uid) is not None]
-        departing = self._books.departing(each.pod.uid for each in victims)
+        kept = [(pod, node) for pod, node in places if self._cache.nomination(pod.uid) is not None]
+        departing = self._cache.departing(each.pod.uid for each in victims)
         left = [each for each in victims if each.pod.uid not in departing]
         if kept and left and self._evictor is not None and self._evicts(kept[0][0]):
             self._evictor.evict(kept, left)

@@ -76,10 +76,10 @@ def repair(client: KubeClient, *, dry_run: bool, form: Form, headers: bool) -> i
 def _found(client: KubeClient) -> tuple[dict[NodeName, Json], list[Stale]]:
     """The nodes as they were read, and their maps that are wrong."""
     settings = SETTINGS.load("", {})
-    books = LockedAllocationCache(product_of(settings, Registry([SPEC])), keep=KEEP, clock=time.monotonic)
+    cache = LockedAllocationCache(product_of(settings, Registry([SPEC])), keep=KEEP, clock=time.monotonic)
     nodes: dict[NodeName, Json] = {}
     for collection in SNAPSHOT_COLLECTIONS:
-        take = {"Node": books.node_changed, "Pod": books.pod_changed}.get(collection.kind)
+        take = {"Node": cache.node_changed, "Pod": cache.pod_changed}.get(collection.kind)
         for page in client.pages(collection) if take is not None else ():
             for raw in page:
                 metadata = raw.get("metadata") or _NOTHING
@@ -89,7 +89,7 @@ def _found(client: KubeClient) -> tuple[dict[NodeName, Json], list[Stale]]:
                     take(ObjectChange("added", raw, str(metadata.get("uid"))))
     found = [
         each
-        for entry in books.snapshot().nodes
+        for entry in cache.snapshot().nodes
         for each in usage_maps.stale(entry, (nodes[entry.name].get("metadata") or _NOTHING).get("annotations") or {})
     ]
     return nodes, found

@@ -1,6 +1,6 @@
 """What the allocator adds to the cache: bodies of schedulers and API servers in, replies out.
 
-Run as a module it fills the books in this process and prints what it measured, so that each run starts fresh.
+Run as a module it fills the cache in this process and prints what it measured, so that each run starts fresh.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Server:
 
     def __init__(self) -> None:
         metrics = AllocatorMetrics()
-        self.books = LockedAllocationCache(product(), keep=90.0, clock=time.monotonic)
-        self.extender = Extender(self.books, read=_unread, weight=10.0, metrics=metrics)
+        self.cache = LockedAllocationCache(product(), keep=90.0, clock=time.monotonic)
+        self.extender = Extender(self.cache, read=_unread, weight=10.0, metrics=metrics)
         self.bindings = Bindings(
-            books=self.books,
+            cache=self.cache,
             metrics=metrics,
             read=_unread,
             now_ns=lambda: NOW_NS,
@@ -54,7 +54,7 @@ class Server:
         """What the watches do with one page of the lists that they begin with."""
         for item in load_page("page", page)["items"]:
             change = ObjectChange("added", item, item["metadata"].get("uid") or item["metadata"]["name"])
-            (self.books.node_changed if item["kind"] == "Node" else self.books.pod_changed)(change)
+            (self.cache.node_changed if item["kind"] == "Node" else self.cache.pod_changed)(change)
 
     def bind(self, body: bytes) -> Any:
         """From the body of a review to that of its answer."""
@@ -136,7 +136,7 @@ def measure(bindings: int = 2_000, pods: int = 20, nodes: int = 100) -> dict[str
     chance = random.Random(3)
     for turn in range(bindings):
         raw = asking(turn, like["pod"])
-        server.books.pod_changed(ObjectChange("added", raw, raw["metadata"]["uid"]))
+        server.cache.pod_changed(ObjectChange("added", raw, raw["metadata"]["uid"]))
         body = review(raw, node_name(chance.randrange(NODES)))
         took, (_, operations) = timed(server.bind, body)
         found["binding"].append(took)
@@ -169,7 +169,7 @@ def figures(repeats: int = 3) -> Iterator[Figure]:
         return [value for run in runs for value in run[name]]
 
     size = f"{NODES:,} nodes x {CARDS} / {PODS:,} pods"
-    yield figure(f"allocations: books from the bytes of the lists, {size}", of("fill"), at_most=5_000)
+    yield figure(f"allocations: cache from the bytes of the lists, {size}", of("fill"), at_most=5_000)
     yield figure("allocations: a Binding, from the review to the patch", of("binding"), at_most=1, p99_at_most=5)
     yield figure("allocations: size of a predicate call", of("size"), unit="kB")
     yield figure("allocations: a predicate call, the pod's first", of("first"), at_most=0.5)

@@ -59,7 +59,7 @@ class Cluster:
     """The caches of an allocator as its watches fill them; running pods are in groups of a size."""
 
     def __init__(self, size: int, queues: tuple[str, ...]) -> None:
-        self._books = LockedAllocationCache(product(), keep=90.0, clock=time.monotonic)
+        self._cache = LockedAllocationCache(product(), keep=90.0, clock=time.monotonic)
         self._preemption, self._objects = PreemptionObjects(), VolcanoObjects()
         self._turn = 0
         chance = random.Random(1)
@@ -67,7 +67,7 @@ class Cluster:
             raw = node(number)
             raw["metadata"]["uid"] = pod_uid(7, number)
             raw["status"] = {"allocatable": SUMS}
-            self._show(self._books.node_changed, raw)
+            self._show(self._cache.node_changed, raw)
             self._show(self._objects.node_changed, raw)
         for name in queues:
             deserved = {MEMORY: str(81_920 * CARDS * NODES)} if name == WAITING else {MEMORY: "1000"}
@@ -81,7 +81,7 @@ class Cluster:
             made_at = time.gmtime(1_760_000_000 + chance.randrange(365 * 86_400))
             raw["metadata"]["creationTimestamp"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", made_at)
             raw["spec"]["priority"] = chance.choice((0, 10, 100))
-            self._show(self._books.pod_changed, raw)
+            self._show(self._cache.pod_changed, raw)
         for name in groups:
             self._group(name, chance.choice(queues), least=max(size - 1, 1))
 
@@ -91,12 +91,12 @@ class Cluster:
         sight: list[float] = []
         warm: list[float] = []
         for _ in range(TURNS):
-            planner = VolcanoPlanner(self._books, self._preemption, self._objects)
+            planner = VolcanoPlanner(self._cache, self._preemption, self._objects)
             kept = list[PodInfo]()
             for memory, into in ((40_960, start), (MOST, sight), (MOST, warm), (MOST, warm)):
                 kept += self._planned(planner, members, memory, into)
             for each in kept:
-                self._books.withdraw(each.pod.uid)
+                self._cache.withdraw(each.pod.uid)
         return start, sight, warm
 
     def _planned(self, planner: VolcanoPlanner, members: int, memory: int, into: list[float]) -> list[PodInfo]:
@@ -106,15 +106,15 @@ class Cluster:
         self._group(group, WAITING, least=members)
         raws = [self._waiting(group, at, memory) for at in range(members)]
         for raw in raws:
-            self._show(self._books.pod_changed, raw)
-        infos = [self._books.intake(raw) for raw in raws]
-        seen, _ = self._books.search_view(infos)
+            self._show(self._cache.pod_changed, raw)
+        infos = [self._cache.intake(raw) for raw in raws]
+        seen, _ = self._cache.search_view(infos)
         start = time.thread_time()
         found = planner.plan(infos[0], f"default/{group}", but=(), thorough=False)
         into.append((time.thread_time() - start) * 1000)
         if not isinstance(found, GangPlan) or len(found.plan.victims) < members:
             raise ValueError("the cluster has to be full of pods that may be evicted")
-        if not self._books.nominate(found.plan, infos, seen, lasting=3600.0):
+        if not self._cache.nominate(found.plan, infos, seen, lasting=3600.0):
             raise ValueError("the nodes of a plan have changed")
         return infos
 

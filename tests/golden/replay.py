@@ -41,7 +41,7 @@ class Taken:
     card: Card
     memory: int
     cores: int
-    books: bool = True
+    cache: bool = True
     told: int = 0
 
 
@@ -131,6 +131,6 @@ def _book(found: Sequence[Taken]) -> None:
         card = taken.card
         card.used += 1
         card.told = (card.told or 0) + taken.told
-        if taken.books:
+        if taken.cache:
             card.used_memory += taken.memory
             card.used_cores += taken.cores

@@ -1,4 +1,4 @@
-"""What a share takes of its device in the books, every vendor."""
+"""What a share takes of its device in the cache, every vendor."""
 
 from typing import Any
 

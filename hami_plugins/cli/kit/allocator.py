@@ -137,14 +137,14 @@ def print_policy(*, version: str, form: Form) -> int:
 
 def audit(product: Product, client: KubeClient, *, keep: float, form: Form, headers: bool) -> int:
     """List what is wrong with the allocations of pods that are bound in the cluster of a client."""
-    books = LockedAllocationCache(product, keep=keep, clock=time.monotonic)
+    cache = LockedAllocationCache(product, keep=keep, clock=time.monotonic)
     for collection in SNAPSHOT_COLLECTIONS:
-        take = {"Node": books.node_changed, "Pod": books.pod_changed}.get(collection.kind)
+        take = {"Node": cache.node_changed, "Pod": cache.pod_changed}.get(collection.kind)
         if take is not None:
             for page in client.pages(collection):
                 for raw in page:
                     take(ObjectChange("added", raw, lenient.uid(raw)))
-    found, noun = books.findings(), product.noun
+    found, noun = cache.findings(), product.noun
     if form is not Form.TABLE:
         output.document(auditing.document(found), form)
     elif found:
@@ -154,7 +154,7 @@ def audit(product: Product, client: KubeClient, *, keep: float, form: Form, head
         )
         output.table(Table(("FINDING", "NODE", noun.upper(), "PODS", "WHAT"), rows), headers=headers)
     else:
-        sizes = books.statistics
+        sizes = cache.statistics
         output.line(f"what {sizes.holders} pods hold of {sizes.devices} {noun}s on {sizes.nodes} nodes adds up")
     return Exit.FINDINGS if found else Exit.FINE
 

@@ -52,7 +52,7 @@ def _whole(cards: Sequence[Card], request: DeviceRequest, mutex: bool) -> list[T
     chosen = _selected(cards, request.count, fits)
     if not chosen:
         return _ids(cards) or f"1/{len(cards)} NumaNotFit"
-    return [Taken(each, each.device.memory, each.device.cores, books=False) for each in chosen]
+    return [Taken(each, each.device.memory, each.device.cores, cache=False) for each in chosen]
 
 
 def _sliced(cards: Sequence[Card], request: DeviceRequest, mutex: bool) -> list[Taken] | str:

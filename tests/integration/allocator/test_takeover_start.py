@@ -127,7 +127,7 @@ def test_a_new_pod_finds_room_where_hami_finds_it(started: Started, vendor: str)
 
 def test_nothing_of_what_hami_wrote_is_a_finding(started: Started) -> None:
     _, client, _ = started
-    told = {pod for each in client.server._active().term.books.findings() for pod in each.pods}  # noqa: SLF001
+    told = {pod for each in client.server._active().session.cache.findings() for pod in each.pods}  # noqa: SLF001
     made = {f"{case['id']}/{_name(broken(case)[0])}" for case in BROKEN.values()}
     # HAMi books a whole Neuron device for some of its cores, and one Neuron device twice.
     assert {pod for pod in told - made if not pod.startswith("neuron-")} == set()
@@ -140,7 +140,7 @@ def test_what_cannot_be_read_is_held_and_told(started: Started, vendor: str) -> 
     raw, key, device = broken(case)
     entry = next(each for each in snapshot.nodes if each.name == case["node"]["metadata"]["name"])
     at = entry.ids.index(device)
-    findings = client.server._active().term.books.findings()  # noqa: SLF001 - as audit prints them
+    findings = client.server._active().session.cache.findings()  # noqa: SLF001 - as audit prints them
     told = next(each for each in findings if each.pods == (f"{case['id']}/{_name(raw)}",))
     assert entry.state.usage[at].memory >= entry.state.shape.devices[at].memory
     # A Neuron pod whose list is broken also looks larger than its request: that is told first.

@@ -16,7 +16,7 @@ USE_IDS = "volcano.sh/vgpu-use-gpuuuid"
 
 
 def asked(raw: Any) -> PodInfo:
-    return intake_of(raw, CLUSTER.books.intake)
+    return intake_of(raw, CLUSTER.cache.intake)
 
 
 def pod(**changes: Any) -> dict[str, Any]:

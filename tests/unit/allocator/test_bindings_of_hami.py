@@ -25,9 +25,9 @@ class Cluster:
     def __init__(self) -> None:
         self.server: dict[str, dict[str, Any]] = {}
         self.reads = 0
-        self.books = LockedAllocationCache(product(nvidia.SPEC), keep=90, clock=lambda: 0.0)
+        self.cache = LockedAllocationCache(product(nvidia.SPEC), keep=90, clock=lambda: 0.0)
         self.bindings = Bindings(
-            books=self.books,
+            cache=self.cache,
             metrics=AllocatorMetrics(),
             read=self._read,
             now_ns=lambda: 1_790_000_000_000_000_000,
@@ -37,10 +37,10 @@ class Cluster:
         (card,) = json.loads(node["metadata"]["annotations"]["hami.io/node-nvidia-register"])
         cards = [{**card, "id": f"GPU-{at}", "index": at} for at in range(2)]
         node["metadata"]["annotations"]["hami.io/node-nvidia-register"] = json.dumps(cards)
-        self.books.node_changed(ObjectChange("added", node, "n1"))
+        self.cache.node_changed(ObjectChange("added", node, "n1"))
 
     def shows(self, pod: dict[str, Any]) -> None:
-        self.books.pod_changed(ObjectChange("modified", pod, pod["metadata"]["uid"]))
+        self.cache.pod_changed(ObjectChange("modified", pod, pod["metadata"]["uid"]))
 
     def bind(self, pod: dict[str, Any]) -> str:
         """The list of devices that goes with HAMi's Binding of a pod."""

@@ -68,19 +68,19 @@ class Site:
 
     def __init__(self, api: ScriptedApi, **told: Any) -> None:
         self.api, self.now = api, 1_000.0
-        self.books = LockedAllocationCache(
+        self.cache = LockedAllocationCache(
             product(found=settings(vendors=["NVIDIA"])), keep=90.0, clock=lambda: self.now
         )
         cards = raw_objects.registered_cards("GPU-0", "GPU-1")
         notes = {"hami.io/node-nvidia-register": json.dumps(cards)}
         node = {"metadata": {"name": "n1", "annotations": notes}, "status": {}}
-        self.books.node_changed(ObjectChange("added", node, "uid-n1"))
+        self.cache.node_changed(ObjectChange("added", node, "uid-n1"))
         values = PreemptionSettings.model_validate({"mode": "full", "priorityClasses": ["*"], **told})
         events: Any = EventRecorder(api, "allocator", "host")  # type: ignore[arg-type]
         made = preemption(
             values,
             api,  # type: ignore[arg-type]
-            self.books,
+            self.cache,
             read=api.read,
             events=events,
             metrics=EvictionMetrics(AllocatorMetrics().metrics),
@@ -109,20 +109,20 @@ class Site:
         self.see(a_pod(name, memory, priority))
 
     def see(self, raw: Raw) -> None:
-        self.books.pod_changed(ObjectChange("modified", raw, raw["metadata"]["uid"]))
+        self.cache.pod_changed(ObjectChange("modified", raw, raw["metadata"]["uid"]))
 
     def gone(self, name: str) -> None:
-        self.books.pod_changed(ObjectChange("deleted", None, f"uid-{name}"))
+        self.cache.pod_changed(ObjectChange("deleted", None, f"uid-{name}"))
 
     def refused(self, name: str = "high") -> None:
-        seen = self.books.seen("team", name)
+        seen = self.cache.seen("team", name)
         assert seen is not None
         assert seen.intake is not None
         self.evictor.refused(seen.intake, (N1,))
 
     @property
     def kept(self) -> list[str]:
-        return [each.record.name for each in self.books.nominations()]
+        return [each.record.name for each in self.cache.nominations()]
 
 
 def a_pod(name: str, memory: int, priority: int) -> Raw:
@@ -274,14 +274,14 @@ def test_the_room_lasts_as_long_as_the_longest_grace_period_and_two_minutes() ->
         two_low(made)
         made.refused()
         wait_for(lambda: made.kept == ["high"])
-        assert made.books.nominations()[0].until == 1_000.0 + 3_600.0 + 120.0
+        assert made.cache.nominations()[0].until == 1_000.0 + 3_600.0 + 120.0
 
 
 def test_a_pod_that_the_watch_shows_later_than_the_scheduler_asks_is_not_forgotten() -> None:
     with site() as made:
         two_low(made)
         raw = a_pod("late", 40_000, 200)
-        made.evictor.refused(made.books.intake(raw), (N1,))
+        made.evictor.refused(made.cache.intake(raw), (N1,))
         settled()
         made.see(raw)
 
@@ -326,10 +326,10 @@ def test_the_rest_of_a_gang_leaves_although_the_pod_has_started(finish: bool) ->
     api = ScriptedApi()
     with site(api) as made:
         two_low(made)
-        seen = made.books.seen("team", "high")
+        seen = made.cache.seen("team", "high")
         assert seen is not None
         assert seen.intake is not None
-        victims = [EvictedPod(record, N1) for record in made.books.records([N1]).values() if record.name == "a"]
+        victims = [EvictedPod(record, N1) for record in made.cache.records([N1]).values() if record.name == "a"]
         made.evictor.evict([(seen.intake.pod, N1)], victims, finish=finish)
         wait_for(lambda: api.patches)
         settled()
@@ -360,7 +360,7 @@ def test_a_gang_that_has_begun_to_leave_leaves_as_a_whole_also_when_the_pod_has_
         made.waiting()
         made.refused()
         wait_for(lambda: api.real == ["train-0"])
-        made.books.withdraw(PodUid("uid-high"))
+        made.cache.withdraw(PodUid("uid-high"))
         stuck = False
         wait_for(lambda: api.real == ["train-0", "train-1"])
 

@@ -24,19 +24,19 @@ def a_cluster(nodes: int = len(NAMES)) -> Cluster:
 
 def counted(cluster: Cluster) -> int:
     """How often a node was asked."""
-    found: CacheStatistics = cluster.books._cache.decider.statistics  # noqa: SLF001 - what is counted is kept there
+    found: CacheStatistics = cluster.cache._cache.decider.statistics  # noqa: SLF001 - what is counted is kept there
     return found.hits + found.misses
 
 
 def asked(cluster: Cluster, raw: dict[str, Any], *names: str) -> dict[str, str]:
     """The refusals of one call."""
-    found = cluster.books.refusals(tuple(map(NodeName, names)) or NAMES, cluster.books.intake(raw))
+    found = cluster.cache.refusals(tuple(map(NodeName, names)) or NAMES, cluster.cache.intake(raw))
     return {str(name): unfit.text for name, unfit in found.items()}
 
 
 def singly(cluster: Cluster, raw: dict[str, Any]) -> dict[str, str]:
     """The refusals of a call for each node."""
-    found = {str(name): cluster.books.answer(name, cluster.books.intake(raw)) for name in NAMES}
+    found = {str(name): cluster.cache.answer(name, cluster.cache.intake(raw)) for name in NAMES}
     return {name: text for name, text in found.items() if text}
 
 
@@ -53,12 +53,12 @@ def test_a_call_about_many_nodes_says_what_each_says_alone_whatever_has_happened
             cluster.shows(there.pop(draw.choice(sorted(there))), "deleted")
         elif act == 1:
             raw = a_node(node, cards=draw.randrange(3), memory=draw.choice((20_480, 40_960)))
-            cluster.books.node_changed(ObjectChange("modified", raw, f"uid-{node}"))
+            cluster.cache.node_changed(ObjectChange("modified", raw, f"uid-{node}"))
         elif act == 2:
-            cluster.books.node_changed(ObjectChange("deleted", None, f"uid-{node}"))
+            cluster.cache.node_changed(ObjectChange("deleted", None, f"uid-{node}"))
         elif act == 3:
             waits = a_pod(f"waits-{turn}", memory=draw.choice(SIZES))
-            cluster.books.reserve(node, cluster.books.intake(waits))
+            cluster.cache.reserve(node, cluster.cache.intake(waits))
         else:
             there[f"p{turn}"] = bound(f"p{turn}", node, draw.choice(SIZES))
             cluster.shows(there[f"p{turn}"])
@@ -98,29 +98,29 @@ def test_what_a_pod_has_reserved_does_not_stand_in_its_own_way() -> None:
     cluster = Cluster(a_node("n1"))
     raw, names = a_pod("a", memory=30_000), (NodeName("n1"),)
     assert not asked(cluster, raw, "n1")
-    assert not isinstance(cluster.books.reserve(names[0], cluster.books.intake(raw)), Declined)
+    assert not isinstance(cluster.cache.reserve(names[0], cluster.cache.intake(raw)), Declined)
     assert not asked(cluster, raw, "n1")
     assert set(asked(cluster, a_pod("b", memory=30_000), "n1")) == {"n1"}
-    assert set(cluster.books.scores(names, cluster.books.intake(raw))) == {"n1"}
-    assert not cluster.books.scores(names, cluster.books.intake(a_pod("b", memory=30_000)))
+    assert set(cluster.cache.scores(names, cluster.cache.intake(raw))) == {"n1"}
+    assert not cluster.cache.scores(names, cluster.cache.intake(a_pod("b", memory=30_000)))
 
 
 def test_nodes_that_are_not_known_say_so_and_are_not_remembered() -> None:
     cluster = Cluster(a_node("n1"))
     assert "not known" in asked(cluster, a_pod("a"), "n1", "later")["later"]
     raw = a_node("later")
-    cluster.books.node_changed(ObjectChange("added", raw, "uid-later"))
+    cluster.cache.node_changed(ObjectChange("added", raw, "uid-later"))
     assert not asked(cluster, a_pod("a"), "n1", "later")
 
 
 def test_scores_are_those_of_nodes_that_fit_and_follow_changes() -> None:
     cluster = a_cluster()
-    intake = cluster.books.intake(a_pod("a", memory=30_000))
-    before = cluster.books.scores(NAMES, intake)
-    fitting = set(NAMES) - set(cluster.books.refusals(NAMES, intake))
+    intake = cluster.cache.intake(a_pod("a", memory=30_000))
+    before = cluster.cache.scores(NAMES, intake)
+    fitting = set(NAMES) - set(cluster.cache.refusals(NAMES, intake))
     assert before.keys() == fitting
     cluster.shows(bound("p", "n1", 4_000))
-    after = cluster.books.scores(NAMES, intake)
+    after = cluster.cache.scores(NAMES, intake)
     assert before[NodeName("n1")] < after[NodeName("n1")]
     assert {name for name in before if before[name] != after[name]} == {"n1"}
 
@@ -145,13 +145,13 @@ def test_a_node_that_changed_and_was_not_asked_in_time_is_not_told_of_as_before(
     cluster, raw = a_cluster(), a_pod("a", memory=30_000)
     before = asked(cluster, raw)
     for name in ("n1", "n2"):
-        cluster.books.node_changed(ObjectChange("modified", a_node(name, memory=50_000), f"uid-{name}"))
+        cluster.cache.node_changed(ObjectChange("modified", a_node(name, memory=50_000), f"uid-{name}"))
     monkeypatch.setattr(time_slices, "BUDGET", 0.0)
     found = asked(cluster, raw, *NAMES, "unknown")
     unchecked = {name for name, text in found.items() if "not checked" in text}
     assert unchecked == {"n1", "n2", "unknown"}
     assert {name for name in found if found[name] != before.get(name)} == unchecked
-    assert not cluster.books.scores((NodeName("n1"), NodeName("n2")), cluster.books.intake(raw))
+    assert not cluster.cache.scores((NodeName("n1"), NodeName("n2")), cluster.cache.intake(raw))
 
 
 def test_each_node_is_told_of_in_its_own_numbers() -> None:
@@ -169,15 +169,15 @@ def test_a_forgotten_cluster_leaves_no_answers() -> None:
     assert raw["metadata"]["annotations"][NODE] == "n1"
     assert IDS in raw["metadata"]["annotations"]
     assert not asked(cluster, a_pod("b"), "n1")
-    cluster.books.forget()
+    cluster.cache.forget()
     assert "not known" in asked(cluster, a_pod("b"), "n1")["n1"]
 
 
 def test_a_whole_node_that_is_not_known_is_taken_as_its_object_says() -> None:
     cluster, names = Cluster(a_node("n1")), ("new", "odd", "n1")
     given = {NodeName("new"): a_node("new", memory=20_480), NodeName("odd"): {"metadata": {"name": ["odd"]}}}
-    raw = cluster.books.intake(a_pod("a", memory=30_000))
-    found = cluster.books.refusals(tuple(map(NodeName, names)), raw, given)
+    raw = cluster.cache.intake(a_pod("a", memory=30_000))
+    found = cluster.cache.refusals(tuple(map(NodeName, names)), raw, given)
     assert set(found) == {"new", "odd"}
     assert "20,480" in found[NodeName("new")].text
     assert "cannot be read" in found[NodeName("odd")].text

@@ -38,52 +38,52 @@ def a_cluster(*given: dict[str, Any], nodes: int = len(NAMES)) -> LockedAllocati
     return made
 
 
-def limit(books: LockedAllocationCache, memory: int, namespace: str = "team") -> None:
-    books.quota_changed(ObjectChange("modified", a_quota(memory, namespace), f"q-{namespace}"))
+def limit(cache: LockedAllocationCache, memory: int, namespace: str = "team") -> None:
+    cache.quota_changed(ObjectChange("modified", a_quota(memory, namespace), f"q-{namespace}"))
 
 
-def hold(books: LockedAllocationCache, name: str, card: str, memory: int, namespace: str = "team") -> None:
+def hold(cache: LockedAllocationCache, name: str, card: str, memory: int, namespace: str = "team") -> None:
     """A pod is bound and has so much of a card, whose name begins with that of its node."""
     raw, node = a_pod(name, memory, namespace), card.partition("-")[0]
     notes = {"hami.io/vgpu-devices-allocated": f"{card},NVIDIA,{memory},0:;", "hami.io/vgpu-node": node}
     raw["metadata"]["annotations"], raw["spec"]["nodeName"] = notes, node
-    books.pod_changed(ObjectChange("modified", raw, f"uid-{name}"))
+    cache.pod_changed(ObjectChange("modified", raw, f"uid-{name}"))
 
 
-def asked(books: LockedAllocationCache, raw: dict[str, Any], names: tuple[NodeName, ...] = NAMES) -> dict[str, str]:
-    return {str(name): found.text for name, found in books.refusals(names, books.intake(raw)).items()}
+def asked(cache: LockedAllocationCache, raw: dict[str, Any], names: tuple[NodeName, ...] = NAMES) -> dict[str, str]:
+    return {str(name): found.text for name, found in cache.refusals(names, cache.intake(raw)).items()}
 
 
-def singly(books: LockedAllocationCache, raw: dict[str, Any]) -> dict[str, str]:
-    found = {str(name): books.answer(name, books.intake(raw)) for name in NAMES}
+def singly(cache: LockedAllocationCache, raw: dict[str, Any]) -> dict[str, str]:
+    found = {str(name): cache.answer(name, cache.intake(raw)) for name in NAMES}
     return {name: text for name, text in found.items() if text}
 
 
-def counted(books: LockedAllocationCache) -> tuple[int, int]:
+def counted(cache: LockedAllocationCache) -> tuple[int, int]:
     """How often a verdict was made, and how often a node was asked."""
-    found: CacheStatistics = books._cache.decider.statistics  # noqa: SLF001 - what is counted is kept there
+    found: CacheStatistics = cache._cache.decider.statistics  # noqa: SLF001 - what is counted is kept there
     return found.misses, found.misses + found.hits
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_calls_say_what_each_node_says_alone_whatever_the_quota_leaves(seed: int) -> None:
-    draw, books, there = random.Random(seed), a_cluster(), list[str]()
+    draw, cache, there = random.Random(seed), a_cluster(), list[str]()
     for turn in range(50):
         namespace = draw.choice(("team", "other", "free"))
         match draw.randrange(4):
             case 0 if namespace != "free":
-                limit(books, draw.choice((4_000, 12_000, 30_000, 100_000)), namespace)
+                limit(cache, draw.choice((4_000, 12_000, 30_000, 100_000)), namespace)
             case 1 if there:
-                books.pod_changed(ObjectChange("deleted", None, there.pop(draw.randrange(len(there)))))
+                cache.pod_changed(ObjectChange("deleted", None, there.pop(draw.randrange(len(there)))))
             case 2:
                 there.append(f"uid-h{turn}")
-                hold(books, f"h{turn}", f"{draw.choice(NAMES)}-0", draw.choice((1_000, 9_000, 30_000)), namespace)
+                hold(cache, f"h{turn}", f"{draw.choice(NAMES)}-0", draw.choice((1_000, 9_000, 30_000)), namespace)
             case _:
-                books.reserve(draw.choice(NAMES), books.intake(a_pod(f"r{turn % 3}", 5_000, namespace)))
+                cache.reserve(draw.choice(NAMES), cache.intake(a_pod(f"r{turn % 3}", 5_000, namespace)))
         raw = a_pod(f"r{turn % 3}", draw.choice((5_000, 12_000)), namespace)
-        refused = asked(books, raw)
-        assert books.scores(NAMES, books.intake(raw)).keys() == set(NAMES) - refused.keys()
-        assert refused == singly(books, raw)
+        refused = asked(cache, raw)
+        assert cache.scores(NAMES, cache.intake(raw)).keys() == set(NAMES) - refused.keys()
+        assert refused == singly(cache, raw)
 
 
 @pytest.mark.parametrize(("memory", "fits"), [(100_000, True), (9_000, False)])
@@ -92,95 +92,95 @@ def test_while_a_pod_stays_within_or_beyond_a_quota_only_nodes_that_changed_are_
 ) -> None:
     found = []
     for nodes in (6, 60):
-        books, names = a_cluster(nodes=nodes), tuple(NodeName(f"n{at}") for at in range(nodes))
-        limit(books, memory)
-        asked(books, a_pod(memory=10_000), names)
-        before = counted(books)
+        cache, names = a_cluster(nodes=nodes), tuple(NodeName(f"n{at}") for at in range(nodes))
+        limit(cache, memory)
+        asked(cache, a_pod(memory=10_000), names)
+        before = counted(cache)
         for turn in range(3):
-            hold(books, f"h{turn}", "n1-0", 1_000)
-            assert (not asked(books, a_pod(memory=10_000), names)) is fits
-        found.append([now - then for now, then in zip(counted(books), before, strict=True)])
+            hold(cache, f"h{turn}", "n1-0", 1_000)
+            assert (not asked(cache, a_pod(memory=10_000), names)) is fits
+        found.append([now - then for now, then in zip(counted(cache), before, strict=True)])
     assert found[0] == found[1]
     assert 0 < found[0][1] <= 6, "the node of the three pods, with its quota and without"
 
 
 def test_two_namespaces_with_different_answers_do_not_have_nodes_asked_in_turn() -> None:
-    books = a_cluster()
-    limit(books, 1_000)
-    limit(books, 100_000, "other")
+    cache = a_cluster()
+    limit(cache, 1_000)
+    limit(cache, 100_000, "other")
     for namespace in ("team", "other"):
-        asked(books, a_pod(memory=5_000, namespace=namespace))
-    before = counted(books)
+        asked(cache, a_pod(memory=5_000, namespace=namespace))
+    before = counted(cache)
     for namespace in ("team", "other", "team"):
-        asked(books, a_pod(memory=5_000, namespace=namespace))
-    assert counted(books) == before
+        asked(cache, a_pod(memory=5_000, namespace=namespace))
+    assert counted(cache) == before
 
 
 def test_a_pod_that_a_quota_holds_back_is_told_what_is_left_now() -> None:
-    books = a_cluster()
-    limit(books, 8_000)
+    cache = a_cluster()
+    limit(cache, 8_000)
     for turn, left in enumerate(("7,000", "6,000", "5,000")):
-        hold(books, f"h{turn}", "n1-0", 1_000)
-        found = asked(books, a_pod(memory=10_000))
+        hold(cache, f"h{turn}", "n1-0", 1_000)
+        found = asked(cache, a_pod(memory=10_000))
         assert len(found) == len(NAMES)
         assert all(f"the namespace has {left} MiB left" in text for text in found.values())
 
 
 def test_a_quota_that_comes_is_raised_and_goes_counts_in_the_next_call() -> None:
-    books, raw = a_cluster(), a_pod(memory=10_000)
-    found = [len(asked(books, raw))]
+    cache, raw = a_cluster(), a_pod(memory=10_000)
+    found = [len(asked(cache, raw))]
     for memory in (9_999, 10_000, 1):
-        limit(books, memory)
-        found.append(len(asked(books, raw)))
-    books.quota_changed(ObjectChange("deleted", None, "q-team"))
-    found.append(len(asked(books, raw)))
+        limit(cache, memory)
+        found.append(len(asked(cache, raw)))
+    cache.quota_changed(ObjectChange("deleted", None, "q-team"))
+    found.append(len(asked(cache, raw)))
     assert found == [0, 6, 0, 6, 0]
 
 
 def test_what_the_pod_holds_itself_is_not_taken_from_what_is_left_for_it() -> None:
-    books, own, second = a_cluster(), a_pod("own", 10_000), a_pod("second", 10_000)
-    limit(books, 15_000)
-    assert not asked(books, own)
-    books.reserve(NAMES[0], books.intake(own))
-    assert [len(asked(books, each)) for each in (own, second, own)] == [0, 6, 0]
-    assert books.release(PodUid("uid-own"))
-    assert not asked(books, second)
+    cache, own, second = a_cluster(), a_pod("own", 10_000), a_pod("second", 10_000)
+    limit(cache, 15_000)
+    assert not asked(cache, own)
+    cache.reserve(NAMES[0], cache.intake(own))
+    assert [len(asked(cache, each)) for each in (own, second, own)] == [0, 6, 0]
+    assert cache.release(PodUid("uid-own"))
+    assert not asked(cache, second)
 
 
 def test_pods_of_another_namespace_are_told_nothing_of_a_quota() -> None:
-    books = a_cluster()
-    limit(books, 1_000)
+    cache = a_cluster()
+    limit(cache, 1_000)
     for _ in range(2):
-        assert len(asked(books, a_pod(memory=5_000))) == len(NAMES)
-        assert not asked(books, a_pod(memory=5_000, namespace="other"))
-    limit(books, 2_000, "other")
+        assert len(asked(cache, a_pod(memory=5_000))) == len(NAMES)
+        assert not asked(cache, a_pod(memory=5_000, namespace="other"))
+    limit(cache, 2_000, "other")
     for _ in range(2):
         for namespace, left in (("team", "1,000 MiB"), ("other", "2,000 MiB")):
-            assert all(left in text for text in asked(books, a_pod(memory=5_000, namespace=namespace)).values())
+            assert all(left in text for text in asked(cache, a_pod(memory=5_000, namespace=namespace)).values())
 
 
 @pytest.mark.parametrize("first", ["team", "free"])
 def test_a_node_that_refuses_with_a_quota_and_without_is_told_why_in_each_case(first: str) -> None:
-    books = a_cluster(a_node("n0", LARGE, LARGE, health=False))
-    hold(books, "large", "n0-0", 35_000, "free")
-    limit(books, 10_000)
+    cache = a_cluster(a_node("n0", LARGE, LARGE, health=False))
+    hold(cache, "large", "n0-0", 35_000, "free")
+    limit(cache, 10_000)
     raws = {namespace: a_pod(memory=20_000, namespace=namespace) for namespace in ("team", "free")}
-    found = {each: asked(books, raws[each], NAMES[:1])["n0"] for each in sorted(raws, reverse=first == "team")}
+    found = {each: asked(cache, raws[each], NAMES[:1])["n0"] for each in sorted(raws, reverse=first == "team")}
     assert "1 of 2 cards is unhealthy" in found["team"]
     assert "memory: asked 20,000 MiB" in found["free"]
 
 
 def test_the_container_that_a_quota_holds_back_is_named_on_each_node_of_one_shape() -> None:
-    books = a_cluster(*(a_node(name, 10_000, LARGE, LARGE) for name in ("n0", "n1")))
+    cache = a_cluster(*(a_node(name, 10_000, LARGE, LARGE) for name in ("n0", "n1")))
     for at in range(10):
-        hold(books, f"h{at}", "n1-0", 1, "other")
-    limit(books, 8_000)
+        hold(cache, f"h{at}", "n1-0", 1, "other")
+    limit(cache, 8_000)
     raw = a_pod()
     halves = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"}}
     notes = {"hami.io/gpu-scheduler-policy": "binpack"}
     raw["metadata"]["annotations"] = notes
     raw["spec"]["containers"] = [{"name": name, "resources": halves} for name in ("one", "two")]
-    found = asked(books, raw, NAMES[:2])
+    found = asked(cache, raw, NAMES[:2])
     assert [found[name].partition(": quota")[0].rpartition(" ")[2] for name in ("n0", "n1")] == ["two", "one"]
 
 
@@ -189,18 +189,18 @@ def test_calls_of_one_namespace_that_run_at_a_time_are_each_told_by_what_is_left
     monkeypatch: pytest.MonkeyPatch, own: str, refused: list[int]
 ) -> None:
     """The second begins while the first lets others have the lock. More is left for the one that has a reservation."""
-    books = a_cluster()
+    cache = a_cluster()
     pods = {name: a_pod(name, 10_000) for name in ("first", "second")}
-    limit(books, 15_000)
-    books.reserve(NAMES[0], books.intake(pods[own]))
+    limit(cache, 15_000)
+    cache.reserve(NAMES[0], cache.intake(pods[own]))
     second = list[int]()
 
     def other_call(_seconds: float) -> None:
         if not second:
             second.append(-1)
-            second[0] = len(asked(books, pods["second"]))
+            second[0] = len(asked(cache, pods["second"]))
 
     monkeypatch.setattr(time_slices, "_SLICE", 0.0)
     monkeypatch.setattr("time.sleep", other_call)
-    assert [len(asked(books, pods["first"])), *second] == refused
-    assert [len(asked(books, pods[name])) for name in ("first", "second")] == refused
+    assert [len(asked(cache, pods["first"])), *second] == refused
+    assert [len(asked(cache, pods[name])) for name in ("first", "second")] == refused

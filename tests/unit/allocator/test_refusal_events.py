@@ -17,8 +17,8 @@ INTAKE = asking(a_pod())
 
 def events() -> RefusalEvents:
     product = product_of(AllocatorSettings(), REGISTRY)
-    books = LockedAllocationCache(product, keep=90.0, clock=lambda: 0.0)
-    return RefusalEvents(cast("Any", None), books, "allocator", "host")
+    cache = LockedAllocationCache(product, keep=90.0, clock=lambda: 0.0)
+    return RefusalEvents(cast("Any", None), cache, "allocator", "host")
 
 
 def refuse(events: RefusalEvents, name: str, nodes: int) -> None:

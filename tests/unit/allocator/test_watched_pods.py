@@ -9,7 +9,7 @@ from tests.unit.volcano_vgpu.allocation.cluster import Cluster, a_pod
 
 
 def waiting(cluster: Cluster) -> list[str]:
-    return [each.pod.uid for each in cluster.books.unplaced()]
+    return [each.pod.uid for each in cluster.cache.unplaced()]
 
 
 def without_devices(raw: dict[str, Any]) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def test_a_pod_waits_until_it_is_bound() -> None:
     assert waiting(cluster) == ["uid-p"]
     cluster.shows(a_pod("p", node="n1", ids="GPU-n1-0,NVIDIA,4000,0:;"))
     assert not waiting(cluster)
-    assert len(cluster.books) == 1
+    assert len(cluster.cache) == 1
 
 
 def test_a_pod_waits_until_it_is_deleted() -> None:
@@ -57,6 +57,6 @@ def test_pods_without_devices_and_pods_that_cannot_be_read_do_not_wait() -> None
 def test_pods_wait_no_more_once_the_cluster_is_forgotten() -> None:
     cluster = Cluster()
     cluster.shows(a_pod("p"))
-    cluster.books.forget()
-    cluster.books.pod_changed(ObjectChange("deleted", None, "uid-p"))
+    cluster.cache.forget()
+    cluster.cache.pod_changed(ObjectChange("deleted", None, "uid-p"))
     assert not waiting(cluster)

@@ -15,21 +15,21 @@ from hami_plugins.vendors import nvidia
 BOOKS = product_of(AllocatorSettings(), Registry([nvidia.SPEC]))
 
 
-def quota(books: LockedAllocationCache, memory: str, kind: Literal["modified", "deleted"] = "modified") -> None:
+def quota(cache: LockedAllocationCache, memory: str, kind: Literal["modified", "deleted"] = "modified") -> None:
     hard: dict[str, Any] = {"limits.nvidia.com/gpumem": memory}
     raw = {"metadata": {"name": "q", "namespace": "team", "uid": "u"}, "spec": {"hard": hard}}
-    books.quota_changed(ObjectChange(kind, raw, "u"))
+    cache.quota_changed(ObjectChange(kind, raw, "u"))
 
 
 def test_a_quota_that_cannot_be_read_keeps_the_limits_that_it_had_and_is_counted() -> None:
-    books = LockedAllocationCache(BOOKS, keep=90.0, clock=lambda: 0.0)
-    quota(books, "1000")
-    quota(books, "a lot")
-    assert [each.memory for each in books.left("team").values()] == [MiB(1_000)]
-    assert books.problems == 1
-    quota(books, "2000")
-    assert [each.memory for each in books.left("team").values()] == [MiB(2_000)]
-    quota(books, "", "deleted")
-    books.quota_changed(ObjectChange("deleted", None, "unknown"))
-    books.quota_changed(ObjectChange("modified", None, "u"))
-    assert not books.left("team")
+    cache = LockedAllocationCache(BOOKS, keep=90.0, clock=lambda: 0.0)
+    quota(cache, "1000")
+    quota(cache, "a lot")
+    assert [each.memory for each in cache.left("team").values()] == [MiB(1_000)]
+    assert cache.problems == 1
+    quota(cache, "2000")
+    assert [each.memory for each in cache.left("team").values()] == [MiB(2_000)]
+    quota(cache, "", "deleted")
+    cache.quota_changed(ObjectChange("deleted", None, "unknown"))
+    cache.quota_changed(ObjectChange("modified", None, "u"))
+    assert not cache.left("team")

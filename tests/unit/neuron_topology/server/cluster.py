@@ -87,10 +87,10 @@ class Cluster:
         self.now = 1_800_000_000.0
         known = products.product(found=self.settings)
         product = replace(known, planner=lambda: Gangs(now=lambda: self.now))
-        self.books = LockedAllocationCache(product, keep=90.0, hold=15.0, clock=lambda: self.time)
-        self.extender = Extender(self.books, read=self._read, weight=self.settings.weight, metrics=self.metrics)
+        self.cache = LockedAllocationCache(product, keep=90.0, hold=15.0, clock=lambda: self.time)
+        self.extender = Extender(self.cache, read=self._read, weight=self.settings.weight, metrics=self.metrics)
         self.bindings = Bindings(
-            books=self.books,
+            cache=self.cache,
             metrics=self.metrics,
             read=self._read,
             now_ns=lambda: NOW_NS,
@@ -100,7 +100,7 @@ class Cluster:
         self.fails: KubeError | None = None
         self.meanwhile: Callable[[], None] = lambda: None
         self.scheduler = SchedulerExtender(
-            books=self.books,
+            cache=self.cache,
             read=self._read,
             create=self._create,
             marker={MARK: "extender"},
@@ -112,11 +112,11 @@ class Cluster:
 
     def shows_node(self, node: Json, kind: Any = "modified") -> None:
         """The watch shows a node."""
-        self.books.node_changed(ObjectChange(kind, node, node["metadata"]["uid"]))
+        self.cache.node_changed(ObjectChange(kind, node, node["metadata"]["uid"]))
 
     def shows(self, pod: Json, kind: Any = "modified") -> None:
         """The watch shows a pod."""
-        self.books.pod_changed(ObjectChange(kind, pod, pod["metadata"]["uid"]))
+        self.cache.pod_changed(ObjectChange(kind, pod, pod["metadata"]["uid"]))
 
     def bind(self, pod: Json, node: str = "n1", *, dry: bool = False, **metadata: Any) -> Any:
         """The answer to the Binding that a scheduler sends for a pod."""

@@ -128,9 +128,9 @@ def test_a_restart_rebuilds_the_cache_from_annotations_alone() -> None:
     after = Cluster(a_node("n1"), a_node("n2", "trn2.48xlarge"))
     for each in shown:
         after.shows(each)
-    of_both = zip(after.books.snapshot().nodes, before.books.snapshot().nodes, strict=True)
+    of_both = zip(after.cache.snapshot().nodes, before.cache.snapshot().nodes, strict=True)
     assert all(one.state == other.state and one.state.usage for one, other in of_both)
-    assert not after.books.findings()
+    assert not after.cache.findings()
 
 
 def test_every_key_of_an_allocation_is_known() -> None:

@@ -77,7 +77,7 @@ def test_a_reservation_ends_when_nobody_comes_for_it(cluster: Cluster) -> None:
     cluster.shows(pod := a_pod("whole", 16))
     assert not cluster.allocate(pod)
     cluster.time = 15.0
-    cluster.books.expire(0.0)
+    cluster.cache.expire(0.0)
     assert not cluster.predicate(a_pod("other", 1))
 
 

@@ -20,7 +20,7 @@ def group(name: str = "train", least: int = 2, kind: Any = "added") -> ObjectCha
 
 def a_job(cluster: Cluster, pods: int, devices: int, *, least: int | None = None, name: str = "train") -> list[Any]:
     """Pods that wait, of one PodGroup."""
-    cluster.books.group_changed(group(name, pods if least is None else least))
+    cluster.cache.group_changed(group(name, pods if least is None else least))
     made = [a_pod(f"{name}-{at}", devices, annotations={GROUP_KEY: name}) for at in range(pods)]
     for pod in made:
         cluster.shows(pod)
@@ -112,7 +112,7 @@ def test_after_a_restart_the_others_are_found_by_their_annotations() -> None:
     shown = before.bound(one, "n1")
     after = Cluster(a_node("n1"), a_node("n2"))
     after.shows(a_pod("busy", 2, node="n2", annotations={IDS_KEY: "14,15"}))
-    after.books.group_changed(group())
+    after.cache.group_changed(group())
     after.shows(shown)
     after.shows(other)
     assert ids(after, other, "n2") == tuple(sorted(map(int, shown["metadata"]["annotations"][IDS_KEY].split(","))))
@@ -122,9 +122,9 @@ def test_groups_and_members_that_are_gone_are_forgotten() -> None:
     cluster = Cluster(a_node("n1"))
     job = a_job(cluster, 3, 8)
     assert cluster.predicate(job[0])
-    cluster.books.group_changed(group(kind="deleted"))
+    cluster.cache.group_changed(group(kind="deleted"))
     assert not cluster.predicate(job[0])
-    cluster.books.group_changed(group(least=3))
+    cluster.cache.group_changed(group(least=3))
     assert cluster.predicate(job[0])
     cluster.shows(job[2], "deleted")
     assert not cluster.predicate(job[0])  # the third may still be made again
@@ -133,16 +133,16 @@ def test_groups_and_members_that_are_gone_are_forgotten() -> None:
 def test_a_group_that_is_half_broken_is_still_a_group() -> None:
     cluster = Cluster(a_node("n1"))
     broken = {"metadata": {"name": "train", "namespace": "x", "uid": "u"}, "spec": {"minMember": 3, "minResources": 1}}
-    cluster.books.group_changed(ObjectChange("added", broken, "u"))
+    cluster.cache.group_changed(ObjectChange("added", broken, "u"))
     for at in range(3):
         cluster.shows(a_pod(f"p{at}", 8, annotations={GROUP_KEY: "train"}))
     assert cluster.predicate(a_pod("p0", 8, annotations={GROUP_KEY: "train"}))
-    cluster.books.group_changed(ObjectChange("added", {"metadata": {}}, "v"))
-    assert cluster.books.problems == 2
+    cluster.cache.group_changed(ObjectChange("added", {"metadata": {}}, "v"))
+    assert cluster.cache.problems == 2
 
 
 def of_sizes(cluster: Cluster, *sizes: int, least: int = 0) -> list[Any]:
-    cluster.books.group_changed(group(least=least or len(sizes)))
+    cluster.cache.group_changed(group(least=least or len(sizes)))
     pods = [a_pod(f"w{at}", size, annotations={GROUP_KEY: "train"}) for at, size in enumerate(sizes)]
     for pod in pods:
         cluster.shows(pod)
@@ -167,7 +167,7 @@ def test_a_size_that_one_kind_of_machine_cannot_give_at_all_says_nothing_about_t
 
 
 def of_cores(cluster: Cluster, *cores: int, least: int = 0) -> list[Any]:
-    cluster.books.group_changed(group(least=least or len(cores)))
+    cluster.cache.group_changed(group(least=least or len(cores)))
     pods = [a_pod(f"c{at}", cores=each, annotations={GROUP_KEY: "train"}) for at, each in enumerate(cores)]
     for pod in pods:
         cluster.shows(pod)
@@ -189,7 +189,7 @@ def test_members_that_ask_for_cores_are_planned_together() -> None:
 
 def test_members_that_ask_for_cores_and_others_for_devices_are_planned_together() -> None:
     cluster = Cluster(a_node("n1"))
-    cluster.books.group_changed(group(least=3))
+    cluster.cache.group_changed(group(least=3))
     pods = [a_pod("big", 8), a_pod("small", 4), a_pod("cores", cores=16)]
     for pod in pods:
         pod["metadata"]["annotations"][GROUP_KEY] = "train"
@@ -240,7 +240,7 @@ def with_launcher(cluster: Cluster, workers: int, devices: int, **needs: str) ->
     """Workers, and a pod that asks for no devices, which have to start together."""
     metadata = {"name": "train", "namespace": "x", "uid": "uid-train"}
     spec = {"minMember": workers + 1, "minResources": {"cpu": "4", **needs}}
-    cluster.books.group_changed(ObjectChange("added", {"metadata": metadata, "spec": spec}, "uid-train"))
+    cluster.cache.group_changed(ObjectChange("added", {"metadata": metadata, "spec": spec}, "uid-train"))
     launcher = a_pod("launcher", annotations={GROUP_KEY: "train"})
     launcher["spec"]["containers"][0]["resources"] = {}
     made = [a_pod(f"w{at}", devices, annotations={GROUP_KEY: "train"}) for at in range(workers)]
@@ -279,7 +279,7 @@ def test_machines_that_go_before_the_job_ends_have_no_room_for_it() -> None:
     assert not cluster.predicate(job[0], "n2")
     metadata = {"name": "train", "namespace": "x", "uid": "uid-train"}
     written = {**metadata, "annotations": {"hami-plugins.io/expected-duration": "1h"}}
-    cluster.books.group_changed(ObjectChange("modified", {"metadata": written, "spec": {"minMember": 4}}, "uid-train"))
+    cluster.cache.group_changed(ObjectChange("modified", {"metadata": written, "spec": {"minMember": 4}}, "uid-train"))
     assert not cluster.predicate(job[0], "n2")
     cluster.now += 2400
     assert "linked sets are left for 2" in cluster.predicate(job[0], "n2")
@@ -332,7 +332,7 @@ def test_a_device_that_a_member_holds_and_its_node_has_no_more_counts_no_more() 
 
 def test_pods_of_no_group_and_groups_of_one_are_left_alone() -> None:
     cluster = Cluster(a_node("n1"))
-    cluster.books.group_changed(group("alone", 1))
+    cluster.cache.group_changed(group("alone", 1))
     cluster.shows(pod := a_pod("alone", 4, annotations={GROUP_KEY: "alone"}))
     assert not cluster.predicate(pod)
     assert not cluster.allocate(pod)

@@ -87,7 +87,7 @@ def test_a_server_that_is_to_bind_nobody_does_not(cluster: Cluster) -> None:
     cluster.shows(pod := a_pod())
     cluster.scheduler = replace(cluster.scheduler, create=None)
     assert "take bindVerb out of the extender" in cluster.bind_by_extender(pod)
-    assert not cluster.books.statistics.answered
+    assert not cluster.cache.statistics.answered
 
 
 @pytest.mark.parametrize(("status", "free"), [(409, False), (403, True), (500, False), (None, False)])

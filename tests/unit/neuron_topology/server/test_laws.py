@@ -179,7 +179,7 @@ class Histories(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.cluster.time += seconds
         shown = self.cluster.time if not self.told else self.cluster.time - 1000.0
-        self.cluster.books.expire(shown)
+        self.cluster.cache.expire(shown)
 
     @rule()
     def server_starts_again(self) -> None:

@@ -36,7 +36,7 @@ def test_a_node_whose_end_cannot_be_read_or_is_gone_keeps_nobody_off() -> None:
     assert cluster.predicate(pod)
     cluster.shows_node(a_node("n1", annotations={END_KEY: "never"}))
     assert not cluster.predicate(pod)
-    assert cluster.books.problems == 1
+    assert cluster.cache.problems == 1
 
 
 def a_group(annotations: dict[str, str]) -> ObjectChange:
@@ -54,7 +54,7 @@ def test_what_a_job_says_of_its_time_holds_for_its_pods() -> None:
     for pod in (silent, brief):
         cluster.shows(pod)
     assert not cluster.predicate(silent, "block")
-    cluster.books.group_changed(a_group({DURATION_KEY: "2h"}))
+    cluster.cache.group_changed(a_group({DURATION_KEY: "2h"}))
     assert "declared duration is 2.0 h" in cluster.predicate(silent, "block")
     assert "declared duration is 2.0 h" in cluster.bind(silent, "block").reason
     assert not cluster.predicate(brief, "block")
@@ -88,8 +88,8 @@ def test_what_runs_on_a_node_when_it_is_reported_broken_keeps_what_it_has() -> N
     condition = {"type": "NeuronHealth", "status": "True", "reason": "NeuronHasError_DMA_ERROR"}
     broken["status"] = {**broken["status"], "conditions": [condition]}
     cluster.shows_node(broken)
-    assert [each.pods for each in cluster.books.snapshot().nodes]
-    assert cluster.books.findings() == ()
+    assert [each.pods for each in cluster.cache.snapshot().nodes]
+    assert cluster.cache.findings() == ()
     cluster.shows_node(a_node("n1"))
     assert "0,1,2,3" not in str(cluster.bind(a_pod("next")).operations)
 

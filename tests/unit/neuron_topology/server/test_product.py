@@ -68,7 +68,7 @@ def test_a_node_that_comes_back_smaller_gives_nothing_that_its_pods_hold() -> No
 def test_numbers_that_no_device_has_are_found_and_hold_nothing_else() -> None:
     cluster = Cluster(a_node())
     cluster.shows(a_pod("odd", 2, node="n1", annotations={IDS_KEY: "3,99"}))
-    (found,) = cluster.books.findings()
+    (found,) = cluster.cache.findings()
     assert (found.device, found.node) == ("n1-AWSNeuron-99", "n1")
     cluster.shows(pod := a_pod("other", 8))
     assert "3" not in said(cluster.bind(pod))[IDS_KEY].split(",")
@@ -78,7 +78,7 @@ def test_devices_that_overlap_by_hand_are_found_and_nobody_else_gets_them() -> N
     cluster = Cluster(a_node())
     for name, ids in (("one", "0,1,2,3"), ("other", "3,7,11,15")):
         cluster.shows(a_pod(name, 4, node="n1", annotations={IDS_KEY: ids}))
-    assert "n1-AWSNeuron-3" in {found.device for found in cluster.books.findings()}
+    assert "n1-AWSNeuron-3" in {found.device for found in cluster.cache.findings()}
     cluster.shows(pod := a_pod("third", 4))
     assert set(said(cluster.bind(pod))[IDS_KEY].split(",")).isdisjoint({"0", "1", "2", "3", "7", "11", "15"})
 
@@ -123,7 +123,7 @@ def test_what_is_wrong_with_many_devices_of_a_pod_is_one_line_for_people() -> No
     cluster = Cluster(a_node())
     for name in ("one", "other"):
         cluster.shows(a_pod(name, 16, node="n1", annotations={IDS_KEY: ",".join(map(str, range(16)))}))
-    found = cluster.books.findings()
+    found = cluster.cache.findings()
     assert len(found) == 16
     (line,) = told(found, SPEC.noun)
     assert line.text.startswith("16 devices (n1-AWSNeuron-0, n1-AWSNeuron-1, ")
@@ -135,7 +135,7 @@ def test_a_finding_has_one_remedy() -> None:
     cluster = Cluster(a_node("n1"), a_node("n2"))
     cluster.shows(a_pod("untold", 4, node="n1"))
     cluster.shows(a_pod("elsewhere", 1, node="n2", annotations={SPEC.keys.allocated: "n1-AWSNeuron-0,AWSNeuron,0,3:;"}))
-    untold, elsewhere = sorted(cluster.books.findings(), key=lambda each: each.node)
+    untold, elsewhere = sorted(cluster.cache.findings(), key=lambda each: each.node)
     assert untold.text.endswith(f"annotate it with {IDS_KEY}, or recreate it with a scheduler that writes them")
     assert elsewhere.text.endswith(
         "holds n1-AWSNeuron-0, which belongs to node n1. Delete it, so that it is placed anew"
@@ -144,4 +144,4 @@ def test_a_finding_has_one_remedy() -> None:
 
 def test_a_node_that_nobody_knows_is_named_so() -> None:
     cluster = Cluster(a_node())
-    assert cluster.books.answer(NodeName("nowhere"), cluster.books.intake(a_pod())) == "Neuron: the node is not known"
+    assert cluster.cache.answer(NodeName("nowhere"), cluster.cache.intake(a_pod())) == "Neuron: the node is not known"

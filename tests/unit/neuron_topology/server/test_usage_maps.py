@@ -27,7 +27,7 @@ def cluster() -> Cluster:
 
 
 def told(cluster: Cluster, **maps: str) -> dict[str, str]:
-    (entry,) = cluster.books.snapshot().nodes
+    (entry,) = cluster.cache.snapshot().nodes
     named = {"devices": DEVICE_MAP, "cores": CORE_MAP}
     return {each.key: each.what for each in stale(entry, {named[name]: text for name, text in maps.items()})}
 

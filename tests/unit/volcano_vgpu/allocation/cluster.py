@@ -58,21 +58,21 @@ class Cluster:
         self.touched: list[str] = []
         volcano = {"mode": mode, "schedulePolicy": policy}
         found = product(found=settings(volcano=volcano))
-        self.books = LockedAllocationCache(found, keep=90.0, clock=lambda: self.time)
-        self.extender = Extender(self.books, read=self._read, weight=weight, metrics=self.metrics)
+        self.cache = LockedAllocationCache(found, keep=90.0, clock=lambda: self.time)
+        self.extender = Extender(self.cache, read=self._read, weight=weight, metrics=self.metrics)
         self.bindings = Bindings(
-            books=self.books,
+            cache=self.cache,
             metrics=self.metrics,
             read=self._read,
             now_ns=lambda: 1_790_000_000_000_000_000,
             touch=self.touched.append,
         )
         for node in nodes or (a_node(),):
-            self.books.node_changed(ObjectChange("added", node, node["metadata"]["uid"]))
+            self.cache.node_changed(ObjectChange("added", node, node["metadata"]["uid"]))
 
     def shows(self, pod: Json, kind: Any = "modified") -> None:
         """The watch shows a pod."""
-        self.books.pod_changed(ObjectChange(kind, pod, pod["metadata"]["uid"]))
+        self.cache.pod_changed(ObjectChange(kind, pod, pod["metadata"]["uid"]))
 
     def bind(self, pod: Json, node: str = "n1", *, dry: bool = False, **metadata: Any) -> Any:
         """The answer to the Binding that Volcano sends for a pod."""

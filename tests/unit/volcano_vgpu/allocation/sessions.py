@@ -88,13 +88,13 @@ class Sessions(Cluster):
         super().__init__(*nodes)
         self.evictor = Evictor()
         self.objects, self.budgets = VolcanoObjects(), PreemptionObjects()
-        planner = VolcanoPlanner(self.books, self.budgets, self.objects)
+        planner = VolcanoPlanner(self.cache, self.budgets, self.objects)
         settings = PreemptionSettings(mode=mode, priority_classes=classes)
         self.preemption = VolcanoPreemption(
-            self.books, planner, settings, evictor=self.evictor, clock=lambda: self.time
+            self.cache, planner, settings, evictor=self.evictor, clock=lambda: self.time
         )
         self.extender = Extender(
-            self.books, read=self._read, weight=10.0, metrics=self.metrics, preemption=self.preemption
+            self.cache, read=self._read, weight=10.0, metrics=self.metrics, preemption=self.preemption
         )
         for node in nodes or (a_node(),):
             self.objects.node_changed(ObjectChange("added", node, node["metadata"]["uid"]))

@@ -11,7 +11,7 @@ from tests.unit.volcano_vgpu.allocation.cluster import Cluster, a_pod
 
 def test_what_is_wrong_is_looked_for_now_and_then_and_told_once() -> None:
     cluster = Cluster()
-    auditor = Auditor(cluster.books)
+    auditor = Auditor(cluster.cache)
     foreign = a_pod("foreign", node="n1", ids="GPU-n9-0,NVIDIA,10000,0:")
     with capture_logs() as logs:
         auditor.look(100.0)
@@ -32,7 +32,7 @@ def test_what_is_wrong_is_looked_for_now_and_then_and_told_once() -> None:
 def test_each_kind_of_finding_has_its_number_also_where_that_is_none() -> None:
     cluster = Cluster()
     cluster.shows(a_pod("none", node="n1"))
-    found = counts(cluster.books.findings())
+    found = counts(cluster.cache.findings())
     assert set(found) == set(AuditFindingKind)
     assert {finding: number for finding, number in found.items() if number} == {AuditFindingKind.UNALLOCATED: 1}
 
@@ -40,6 +40,6 @@ def test_each_kind_of_finding_has_its_number_also_where_that_is_none() -> None:
 def test_findings_as_a_document_name_pod_and_remedy() -> None:
     cluster = Cluster()
     cluster.shows(a_pod("none", node="n1"))
-    (finding,) = document(cluster.books.findings())["findings"]
+    (finding,) = document(cluster.cache.findings())["findings"]
     assert (finding["finding"], finding["node"], finding["pods"]) == ("no-cards", "n1", ("x/none",))
     assert "Delete it" in finding["text"]

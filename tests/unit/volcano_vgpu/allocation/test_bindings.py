@@ -146,7 +146,7 @@ def test_an_allocation_on_the_binding_of_a_pod_that_gets_no_cards_is_emptied(ask
     assert written(answer) == dict.fromkeys((*VOLCANO_KEYS, SPEC.keys.more), "")
     assert {step["op"] for step in answer.operations} == {"replace"}
     cluster.shows(bound_with(pod, written(answer)))
-    assert (cluster.predicate(a_pod("b", memory=40_960))["status"], cluster.books.problems) == ("", 0)
+    assert (cluster.predicate(a_pod("b", memory=40_960))["status"], cluster.cache.problems) == ("", 0)
 
 
 def bound_with(pod: dict[str, Any], annotations: dict[str, str]) -> dict[str, Any]:
@@ -194,9 +194,9 @@ def test_what_the_api_server_refuses_itself_passes() -> None:
 def test_a_pod_that_the_watch_binds_while_it_is_answered_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster, pod = Cluster(), a_pod()
     cluster.shows(pod)
-    before = cluster.books.seen("x", "p")
+    before = cluster.cache.seen("x", "p")
     cluster.shows(a_pod(node="n1", ids="GPU-n1-0,NVIDIA,10000,0:"))
-    monkeypatch.setattr(cluster.books, "seen", lambda *_: before)
+    monkeypatch.setattr(cluster.cache, "seen", lambda *_: before)
     assert cluster.bind(pod) == Allowed()
     assert cluster.counted("binding", "already-bound") == 1
 

@@ -87,7 +87,7 @@ def test_half_a_register_is_no_register_and_the_reason_quotes_it() -> None:
     node["metadata"]["annotations"] = {"volcano.sh/node-vgpu-register": "GPU-1,10,40960:"}
     cluster = Cluster(node)
     assert "3 fields" in cluster.predicate(a_pod())["status"]
-    assert cluster.books.problems == 1
+    assert cluster.cache.problems == 1
 
 
 def test_a_node_that_nobody_has_seen_is_refused() -> None:
@@ -170,7 +170,7 @@ def test_a_pod_that_would_take_the_place_of_another_gets_its_cards_when_that_one
     assert "largest free 10,960 MiB" in cluster.event("allocate", urgent)
     assert cluster.event("deallocate", urgent) == ""
     assert cluster.event("allocate", victim) == ""
-    assert cluster.books.statistics.reservations == 0
+    assert cluster.cache.statistics.reservations == 0
 
     leaving = {**victim, "metadata": {**victim["metadata"], "deletionTimestamp": "2026-08-21T10:00:00Z"}}
     cluster.shows(leaving)
@@ -183,9 +183,9 @@ def test_what_is_promised_too_long_ago_is_free_again() -> None:
     cluster, first, second = Cluster(), a_pod("a", memory=30_000), a_pod("b", memory=30_000)
     cluster.event("allocate", first)
     cluster.time = 14.0
-    assert cluster.books.expire(cluster.time) == ()
+    assert cluster.cache.expire(cluster.time) == ()
     cluster.time = 15.0
-    assert [each.record.full_name for each in cluster.books.expire(cluster.time)] == ["x/a"]
+    assert [each.record.full_name for each in cluster.cache.expire(cluster.time)] == ["x/a"]
     assert cluster.predicate(second)["status"] == ""
 
 
@@ -255,7 +255,7 @@ def test_cards_are_held_for_nobody_whom_the_api_server_does_not_have() -> None:
     cluster.server["x", "p"] = pod
     forged = {**pod, "metadata": {**pod["metadata"], "uid": "made-up"}}
     assert "none with the UID made-up" in cluster.sent("allocate", forged)
-    assert cluster.books.statistics.reservations == 0
+    assert cluster.cache.statistics.reservations == 0
     assert cluster.counted("allocate", "unknown") == 2
 
 
@@ -273,7 +273,7 @@ def test_a_pod_that_the_watch_has_not_shown_yet_is_read_once() -> None:
     assert cluster.sent("allocate", pod) == ""
     cluster.shows(pod)
     assert cluster.sent("allocate", pod) == ""
-    assert cluster.books.statistics.reservations == 1
+    assert cluster.cache.statistics.reservations == 1
     assert cluster.reads == 1
 
 
@@ -281,7 +281,7 @@ def test_while_the_api_server_is_away_nothing_is_held_for_pods_that_nobody_knows
     cluster, pod = Cluster(), a_pod("p")
     cluster.server["x", "p"] = KubeError("out of reach", retryable=True)
     assert cluster.sent("allocate", pod) == "pod x/p is not known yet: out of reach"
-    assert cluster.books.statistics.reservations == 0
+    assert cluster.cache.statistics.reservations == 0
 
 
 @pytest.mark.parametrize("shown", [True, False])
@@ -291,7 +291,7 @@ def test_pods_without_cards_and_pods_with_a_node_need_nothing(pod: Json, *, show
     if shown:
         cluster.shows(pod)
     assert cluster.event("allocate", pod) == ""
-    assert cluster.books.statistics.reservations == 0
+    assert cluster.cache.statistics.reservations == 0
 
 
 def test_a_pod_that_cannot_be_read_is_not_held_anything_and_the_reply_says_why() -> None:
@@ -304,13 +304,13 @@ def test_a_pod_that_cannot_be_read_is_not_held_anything_and_the_reply_says_why()
 def taken_in(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[Json]:
     """The pods that are read from now on."""
     taken: list[Json] = []
-    intake = cluster.books.intake
+    intake = cluster.cache.intake
 
     def counted(raw: Json) -> PodInfo:
         taken.append(raw)
         return intake(raw)
 
-    monkeypatch.setattr(cluster.books, "intake", counted)
+    monkeypatch.setattr(cluster.cache, "intake", counted)
     return taken
 
 

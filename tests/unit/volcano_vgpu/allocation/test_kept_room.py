@@ -25,7 +25,7 @@ def shown(cluster: Sessions, *pods: Json) -> tuple[Json, ...]:
 
 
 def kept(cluster: Sessions) -> dict[str, str]:
-    return {each.record.name: each.node for each in cluster.books.nominations()}
+    return {each.record.name: each.node for each in cluster.cache.nominations()}
 
 
 def nominated(pod: Json, node: str, *, created: str = "2026-08-21T10:00:00Z") -> Json:
@@ -43,16 +43,16 @@ def test_room_is_kept_for_four_hours_while_victims_end() -> None:
     assert cluster.pipelines(waiting, "n1") == ""
     cluster.deletes(running)
     cluster.time += 4 * 3600 - 1
-    assert cluster.books.expire_nominations() == ()
+    assert cluster.cache.expire_nominations() == ()
     cluster.time += 1
-    assert [each.record.name for each in cluster.books.expire_nominations()] == ["high"]
+    assert [each.record.name for each in cluster.cache.expire_nominations()] == ["high"]
 
 
 def test_the_node_where_room_is_kept_comes_first_and_no_other_is_named() -> None:
     cluster = Sessions(a_node("n1"), a_node("n2"))
     waiting, running = shown(cluster, nominated(high(), "n2"), low("gone", "n2-0"))
     cluster.deletes(running)
-    keep_again(cluster.books, volcano=True)
+    keep_again(cluster.cache, volcano=True)
     assert cluster.ranks(waiting, "n1", "n2") == ["n2", "n1"]
     assert cluster.ranks(waiting, "n1") == ["n1"]
 
@@ -72,7 +72,7 @@ LATER = "2026-08-21T10:00:01Z"
 def test_a_new_leader_keeps_room_in_the_order_in_which_volcano_takes_turns(second: Json, first: Json) -> None:
     cluster = Sessions(a_node("n1"))
     shown(cluster, second, first)
-    keep_again(cluster.books, volcano=True)
+    keep_again(cluster.cache, volcano=True)
     assert kept(cluster) == {first["metadata"]["name"]: "n1"}
 
 
@@ -92,7 +92,7 @@ def test_the_log_says_which_room_a_new_leader_keeps() -> None:
     cluster = Sessions(a_node("n1"))
     shown(cluster, nominated(high(), "n1"))
     with capture_logs() as logs:
-        keep_again(cluster.books, volcano=True)
+        keep_again(cluster.cache, volcano=True)
     assert logs == [{"event": "room_kept_again", "log_level": "info", "pod": "x/high", "node": "n1"}]
 
 

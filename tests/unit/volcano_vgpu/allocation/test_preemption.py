@@ -126,7 +126,7 @@ def test_without_those_that_leave_the_pod_is_refused_with_numbers() -> None:
     cluster.may_evict(waiting, running)
     assert "largest free 10,960 MiB" in cluster.pipelines(waiting, "n1")
     cluster.closes()
-    assert cluster.books.nominations() == ()
+    assert cluster.cache.nominations() == ()
 
 
 def test_where_sums_suffice_the_server_evicts_for_a_pod_that_it_may_evict_for() -> None:
@@ -150,7 +150,7 @@ def test_where_sums_suffice_nobody_is_evicted_for_another_pod(settings: dict[str
     assert cluster.pipelines(waiting, "n1")
     cluster.closes()
     assert cluster.evictor.asked == []
-    assert cluster.books.nominations() == ()
+    assert cluster.cache.nominations() == ()
 
 
 def of_class(pod: Json, name: str) -> Json:
@@ -227,7 +227,7 @@ def test_a_gang_of_which_only_some_are_placed_leaves_nothing_behind() -> None:
     assert cluster.pipelines(members[0], "n1") == ""
     cluster.closes()
     assert cluster.evictor.asked == []
-    assert cluster.books.nominations() == ()
+    assert cluster.cache.nominations() == ()
 
 
 def test_a_gang_for_which_too_little_room_can_be_made_is_not_planned_for() -> None:
@@ -281,10 +281,10 @@ def test_what_a_session_that_died_had_accepted_is_free_and_planned_for_anew() ->
     waiting, running = shown(cluster, high(), low())
     assert tried(cluster, waiting, running) == ""
     assert cluster.asks(waiting, "n1") == {"n1": MAY_BE_MADE_TO}
-    assert cluster.books.nominations() == ()
+    assert cluster.cache.nominations() == ()
     assert tried(cluster, waiting, running) == ""
     cluster.closes()
-    assert len(cluster.books.nominations()) == 1
+    assert len(cluster.cache.nominations()) == 1
 
 
 def test_a_node_that_volcano_does_not_use_for_reasons_of_its_own_is_planned_around() -> None:
@@ -397,7 +397,7 @@ def test_where_the_server_evicts_nobody_pods_of_two_queues_do_not_leave_together
     cluster.spares(same)
     cluster.closes()
     assert cluster.evictor.asked == []
-    assert cluster.books.nominations() == ()
+    assert cluster.cache.nominations() == ()
 
 
 def fragmented(**settings: Any) -> tuple[Sessions, Json, list[str]]:
@@ -414,7 +414,7 @@ def test_more_evictions_than_are_allowed_are_not_made() -> None:
     assert "preemption.atOnce" in cluster.pipelines(waiting, "n1")
     cluster.closes()
     assert cluster.evictor.asked == []
-    assert cluster.books.nominations() == ()
+    assert cluster.cache.nominations() == ()
 
 
 def test_evictions_that_the_api_server_would_refuse_are_not_begun_and_not_tried_for_half_a_minute() -> None:
@@ -467,7 +467,7 @@ def test_a_session_that_died_after_it_had_evicted_leaves_the_room_kept() -> None
     assert tried(cluster, waiting, running) == ""
     cluster.deletes(running)
     assert cluster.asks(waiting, "n1") == {"n1": MAY_BE_MADE_TO}
-    assert [each.record.name for each in cluster.books.nominations()] == ["high"]
+    assert [each.record.name for each in cluster.cache.nominations()] == ["high"]
     assert cluster.asks(high("other", 30_000), "n1") == {"n1": NEVER}
 
 
@@ -490,9 +490,9 @@ def test_a_new_leader_keeps_the_room_of_pods_that_name_their_node() -> None:
     stranger = {**other, "spec": {**other["spec"], "schedulerName": "default-scheduler"}}
     shown(cluster, waiting, stranger)
     cluster.deletes(running)
-    keep_again(cluster.books, volcano=False)
+    keep_again(cluster.cache, volcano=False)
     assert kept_nodes(cluster) == {"stranger": "n2"}
-    keep_again(cluster.books, volcano=True)
+    keep_again(cluster.cache, volcano=True)
     assert kept_nodes(cluster) == {"high": "n1", "stranger": "n2"}
     cluster.shows(running, "deleted")
     assert cluster.asks(high("other", 30_000), "n1") != {"n1": FITS}
@@ -502,8 +502,8 @@ def test_a_new_leader_keeps_the_room_of_pods_that_name_their_node() -> None:
 def test_room_from_which_all_have_left_is_kept_again_for_a_minute() -> None:
     cluster = Sessions(a_node("n1"))
     shown(cluster, nominated(high(), "n1"))
-    keep_again(cluster.books, volcano=True)
-    assert [each.until for each in cluster.books.nominations()] == [60.0]
+    keep_again(cluster.cache, volcano=True)
+    assert [each.until for each in cluster.cache.nominations()] == [60.0]
 
 
 def test_a_new_leader_keeps_the_room_of_ending_pods_for_the_pod_that_matters_most() -> None:
@@ -513,8 +513,8 @@ def test_a_new_leader_keeps_the_room_of_ending_pods_for_the_pod_that_matters_mos
     shown(cluster, {**never, "spec": {**never["spec"], "preemptionPolicy": "Never"}}, mid, low("stays", "n2-0"))
     shown(cluster, high("first", 38_000), high("second", 38_000))
     cluster.deletes(low())
-    keep_again(cluster.books, volcano=True)
-    assert [(each.record.name, each.until) for each in cluster.books.nominations()] == [("first", 60.0)]
+    keep_again(cluster.cache, volcano=True)
+    assert [(each.record.name, each.until) for each in cluster.cache.nominations()] == [("first", 60.0)]
     assert kept_nodes(cluster) == {"first": "n1"}
     assert cluster.asks(mid, "n1") != {"n1": FITS}
 
@@ -523,7 +523,7 @@ def test_a_new_leader_keeps_no_room_in_the_way_of_a_pod_for_which_more_have_to_l
     cluster = Sessions(a_node("n1"), a_node("n2"))
     shown(cluster, high("high", 38_000), high("mid", 5_000, priority=500), low("stays", memory=20_000))
     cluster.deletes(low("leaves", memory=20_000))
-    keep_again(cluster.books, volcano=True)
+    keep_again(cluster.cache, volcano=True)
     assert kept_nodes(cluster) == {}
 
 
@@ -531,7 +531,7 @@ def test_a_new_leader_keeps_no_room_for_others_where_a_pod_names_the_node() -> N
     cluster = Sessions(a_node("n1"))
     shown(cluster, nominated(high("named", 38_000), "n1"), high("other", 5_000), low("stays", memory=20_000))
     cluster.deletes(low("leaves", memory=20_000))
-    keep_again(cluster.books, volcano=True)
+    keep_again(cluster.cache, volcano=True)
     assert kept_nodes(cluster) == {}
 
 
@@ -541,7 +541,7 @@ def test_a_new_leader_keeps_the_room_of_a_pod_whose_node_its_scheduler_has_empti
     pod = high()
     notes = {**pod["metadata"].get("annotations", {}), "hami-plugins.io/nominated-node": "n1"}
     shown(cluster, {**pod, "metadata": {**pod["metadata"], "annotations": notes}})
-    keep_again(cluster.books, volcano=True)
+    keep_again(cluster.cache, volcano=True)
     assert kept_nodes(cluster) == {"high": "n1"}
 
 
@@ -549,8 +549,8 @@ def test_a_new_leader_keeps_the_room_of_a_pod_whose_node_its_scheduler_has_empti
 def test_a_new_leader_keeps_no_room_that_there_is_not(node: str) -> None:
     cluster = Sessions(a_node("n1"))
     shown(cluster, nominated(high(), node), low())
-    keep_again(cluster.books, volcano=True)
-    assert cluster.books.nominations() == ()
+    keep_again(cluster.cache, volcano=True)
+    assert cluster.cache.nominations() == ()
 
 
 def test_members_that_are_alone_are_refused_with_the_reason() -> None:
@@ -564,7 +564,7 @@ def test_members_that_are_alone_are_refused_with_the_reason() -> None:
 
 
 def kept_nodes(cluster: Sessions) -> dict[str, str]:
-    return {each.record.name: each.node for each in cluster.books.nominations()}
+    return {each.record.name: each.node for each in cluster.cache.nominations()}
 
 
 def test_a_new_leader_keeps_room_for_all_of_a_gang_although_only_some_name_their_node() -> None:
@@ -575,7 +575,7 @@ def test_a_new_leader_keeps_room_for_all_of_a_gang_although_only_some_name_their
     shown(cluster, nominated(pods[0], "n1"), pods[1], nominated(pods[2], "n2"), pods[3], high("alone"))
     for name, card in (("a", "n1-0"), ("b", "n2-0")):
         cluster.deletes(low(name, card))
-    keep_again(cluster.books, volcano=True)
+    keep_again(cluster.cache, volcano=True)
     found = kept_nodes(cluster)
     assert found.keys() == {"m0", "m1", "m2", "m3"}
     assert sorted(found.values()) == ["n1", "n1", "n2", "n2"]
@@ -588,7 +588,7 @@ def test_while_a_gang_lacks_room_no_node_is_out_of_the_question_for_members_that
     first, second = nominated(high("m0", 38_000, group="train"), "n1"), high("m1", 38_000, group="train")
     shown(cluster, first, second, low("b", "n2-0"))
     cluster.deletes(low("a", "n1-0"))
-    keep_again(cluster.books, volcano=True)
+    keep_again(cluster.cache, volcano=True)
     assert kept_nodes(cluster) == {"m0": "n1"}
     assert cluster.asks(first, "n1", "n2") == {"n1": MAY_BE_MADE_TO, "n2": MAY_BE_MADE_TO}
     assert cluster.asks(second, "n1", "n2") == {"n1": NEVER, "n2": MAY_BE_MADE_TO}
@@ -602,13 +602,13 @@ def test_room_is_kept_as_long_as_a_scheduler_asks_for_the_pod() -> None:
     assert tried(cluster, waiting, running) == ""
     cluster.closes()
     cluster.shows(running, "deleted")
-    assert cluster.books.expire_nominations() == ()
+    assert cluster.cache.expire_nominations() == ()
     for _ in range(3):
         cluster.time += 50.0
         assert cluster.asks(waiting, "n1") == {"n1": FITS}
-        assert cluster.books.expire_nominations() == ()
+        assert cluster.cache.expire_nominations() == ()
     cluster.time += 60.0
-    assert [each.record.name for each in cluster.books.expire_nominations()] == ["high"]
+    assert [each.record.name for each in cluster.cache.expire_nominations()] == ["high"]
 
 
 def test_a_session_that_uses_a_node_ends_the_count_of_those_that_did_not() -> None:
@@ -620,7 +620,7 @@ def test_a_session_that_uses_a_node_ends_the_count_of_those_that_did_not() -> No
         cluster.closes()
     assert tried(cluster, waiting, cheap) == ""
     cluster.closes()
-    cluster.books.withdraw(cluster.books.nominations()[0].record.uid)
+    cluster.cache.withdraw(cluster.cache.nominations()[0].record.uid)
     for _ in range(3):
         assert cluster.asks(waiting, "n1", "n2") == {"n1": MAY_BE_MADE_TO, "n2": NEVER}
         cluster.may_evict(waiting, cheap)

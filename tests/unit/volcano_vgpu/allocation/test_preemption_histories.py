@@ -75,10 +75,10 @@ class History:
 
     def session(self, *, died: bool = False) -> None:
         model = self.model
-        before = {each.record.name for each in model.server.books.nominations()}
+        before = {each.record.name for each in model.server.cache.nominations()}
         running = dict(model.pods)
         evicted = model.session()
-        kept = {each.record.name: each for each in model.server.books.nominations()}
+        kept = {each.record.name: each for each in model.server.cache.nominations()}
         new = kept.keys() - (set() if self.died else before)
         made = {name for name in new if kept[name].victims.intersection(f"uid-{pod.name}" for pod in evicted)}
         twice = [name for name in made if name in self.owed]
@@ -116,7 +116,7 @@ class History:
             if pod.node and pod.name not in gone and not leaves:
                 free[pod.card] -= pod.memory
         names = {pod.name for pod in waiting}
-        for each in model.server.books.nominations():
+        for each in model.server.cache.nominations():
             if each.record.name not in names:
                 for share in (share for container in each.record.allocations for share in container.shares):
                     free[share.device] -= share.memory
@@ -130,7 +130,7 @@ class History:
             if pod.node:
                 used[pod.card] += pod.memory
         assert all(amount <= CARD for amount in used.values()), f"a card is over its size: {dict(used)}"
-        kept = model.server.books.nominations()
+        kept = model.server.cache.nominations()
         leaving = {victim for each in kept for victim in each.victims}
         promised: defaultdict[str, int] = defaultdict(int)
         for pod in model.pods.values():

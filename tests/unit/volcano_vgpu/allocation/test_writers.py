@@ -60,7 +60,7 @@ def test_a_pod_that_comes_bound_with_an_allocation_that_was_edited_is_found_and_
     cluster = Cluster()
     for kind in ("added", "modified"):
         cluster.shows(written(LATER), kind)
-        (found,) = cluster.books.findings()
+        (found,) = cluster.cache.findings()
         assert found.finding.value == "changed-after-binding"
         assert f"that kubectl-annotate (at {LATER}) wrote after it was bound" in found.text
     assert cluster.predicate(a_pod("b", memory=40_959))["status"] == ""
@@ -70,7 +70,7 @@ def test_a_pod_that_was_seen_before_the_edit_keeps_what_it_had_and_what_that_was
     cluster, pod = Cluster(), a_pod(node="n1", ids="GPU-n1-0,NVIDIA,30000,0:")
     cluster.shows(pod)
     cluster.shows(written(LATER))
-    (found,) = cluster.books.findings()
+    (found,) = cluster.cache.findings()
     assert "was bound with GPU-n1-0" in found.text
     assert cluster.predicate(a_pod("b", memory=40_000))["status"]
 

@@ -81,7 +81,7 @@ class Model:
         for pod in self.pods.values():
             self.server.shows(pod.raw)
         self.server.time = 100.0
-        keep_again(self.server.books, volcano=True)
+        keep_again(self.server.cache, volcano=True)
 
     @property
     def names(self) -> list[str]:

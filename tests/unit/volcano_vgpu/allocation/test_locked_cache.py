@@ -13,18 +13,18 @@ from tests.unit.volcano_vgpu.allocation.cluster import CORES, IDS, NUMBER, Clust
 
 
 def holders(cluster: Cluster) -> int:
-    return cluster.books.statistics.holders
+    return cluster.cache.statistics.holders
 
 
 def test_bound_pods_hold_what_they_say_until_they_end() -> None:
     cluster = Cluster()
     bound = a_pod(node="n1", ids="GPU-n1-0,NVIDIA,40000,0:")
     cluster.shows(bound, "added")
-    assert (holders(cluster), len(cluster.books)) == (1, 1)
+    assert (holders(cluster), len(cluster.cache)) == (1, 1)
     cluster.shows({**bound, "status": {"phase": "Succeeded"}})
-    assert (holders(cluster), len(cluster.books)) == (0, 1)
+    assert (holders(cluster), len(cluster.cache)) == (0, 1)
     cluster.shows(bound, "deleted")
-    assert len(cluster.books) == 0
+    assert len(cluster.cache) == 0
 
 
 def test_cards_on_a_pod_that_requests_none_are_told_and_taken_from_nobody() -> None:
@@ -33,24 +33,24 @@ def test_cards_on_a_pod_that_requests_none_are_told_and_taken_from_nobody() -> N
     by_hand["spec"]["containers"] = [{"name": "main"}]
     cluster.shows(by_hand)
     assert cluster.predicate(a_pod("b", memory=40_960))["status"] == ""
-    assert [each.finding.value for each in cluster.books.findings()] == ["larger-than-request"]
+    assert [each.finding.value for each in cluster.cache.findings()] == ["larger-than-request"]
 
 
 def test_a_deletion_that_was_found_out_by_listing_comes_without_an_object() -> None:
     cluster = Cluster()
     cluster.shows(a_pod(node="n1", ids="GPU-n1-0,NVIDIA,40000,0:"))
-    cluster.books.pod_changed(ObjectChange("deleted", None, "uid-p"))
-    cluster.books.pod_changed(ObjectChange("deleted", None, "never seen"))
-    assert (holders(cluster), len(cluster.books)) == (0, 0)
+    cluster.cache.pod_changed(ObjectChange("deleted", None, "uid-p"))
+    cluster.cache.pod_changed(ObjectChange("deleted", None, "never seen"))
+    assert (holders(cluster), len(cluster.cache)) == (0, 0)
 
 
 def test_the_end_of_an_older_node_of_that_name_is_not_the_end_of_the_newer() -> None:
     cluster, again = Cluster(), a_node()
     again["metadata"]["uid"] = "uid-again"
-    cluster.books.node_changed(ObjectChange("added", again, "uid-again"))
-    cluster.books.node_changed(ObjectChange("deleted", None, "uid-n1"))
+    cluster.cache.node_changed(ObjectChange("added", again, "uid-again"))
+    cluster.cache.node_changed(ObjectChange("deleted", None, "uid-n1"))
     assert cluster.predicate(a_pod())["status"] == ""
-    cluster.books.node_changed(ObjectChange("deleted", None, "uid-again"))
+    cluster.cache.node_changed(ObjectChange("deleted", None, "uid-again"))
     assert "the node is not known" in cluster.predicate(a_pod())["status"]
 
 
@@ -60,33 +60,33 @@ def test_the_end_of_an_older_pod_of_that_name_is_not_the_end_of_the_newer() -> N
     cluster.shows(pod)
     cluster.shows(newer)
     cluster.shows(pod, "deleted")
-    seen = cluster.books.seen("x", "p")
+    seen = cluster.cache.seen("x", "p")
     assert seen is not None
     assert seen.uid == "uid-2"
 
 
 def test_nodes_that_go_take_their_cards_along() -> None:
     cluster = Cluster()
-    cluster.books.node_changed(ObjectChange("deleted", None, "uid-n1"))
-    cluster.books.node_changed(ObjectChange("deleted", None, "uid-n1"))
+    cluster.cache.node_changed(ObjectChange("deleted", None, "uid-n1"))
+    cluster.cache.node_changed(ObjectChange("deleted", None, "uid-n1"))
     assert cluster.predicate(a_pod())["status"] == "vGPU: the node is not known"
 
 
 def test_a_register_that_changes_counts_from_then_on() -> None:
     cluster = Cluster(a_node(memory=5_000))
     assert cluster.predicate(a_pod())["status"]
-    cluster.books.node_changed(ObjectChange("modified", a_node(memory=50_000), "uid-n1"))
+    cluster.cache.node_changed(ObjectChange("modified", a_node(memory=50_000), "uid-n1"))
     assert cluster.predicate(a_pod())["status"] == ""
 
 
 @pytest.mark.parametrize("broken", [{"metadata": {"name": 3, "uid": "uid-b"}}, {"metadata": {"uid": "uid-b"}}])
 def test_a_malformed_object_hides_no_other(broken: dict[str, Any]) -> None:
     cluster = Cluster()
-    cluster.books.node_changed(ObjectChange("added", broken, "uid-b"))
+    cluster.cache.node_changed(ObjectChange("added", broken, "uid-b"))
     unreadable = a_pod("b", limits={NUMBER: "lots"})
     cluster.shows(unreadable)
     cluster.shows(a_pod("c", node="n1", ids="GPU-n1-0,NVIDIA,five,0:"))
-    assert cluster.books.problems == 3
+    assert cluster.cache.problems == 3
     assert cluster.predicate(a_pod())["status"] == ""
 
 
@@ -111,7 +111,7 @@ def test_a_bound_pod_that_cannot_be_read_holds_the_cards_that_its_annotations_na
     bound = broken(a_pod(node="n1", ids="GPU-n1-0,NVIDIA,20000,0:;GPU-n1-0,NVIDIA,10000,0:"))
     cluster.shows(broken(bound, **{SPEC.keys.more: "side=GPU-n1-0,NVIDIA,5000,0:", "odd": 3}))
     assert "largest free 5,960 MiB" in cluster.predicate(a_pod("b", memory=30_000))["status"]
-    (found,) = cluster.books.findings()
+    (found,) = cluster.cache.findings()
     assert (found.finding.value, found.pods) == ("unreadable", ("x/p",))
     assert "pod x/p: metadata.annotations[odd]" in found.text
 
@@ -122,7 +122,7 @@ def test_a_pod_that_cannot_be_read_any_more_keeps_what_it_holds() -> None:
     cluster.shows(broken(pod, **{IDS: "GPU-n1-0,NVIDIA,1,0:"}))
     assert cluster.predicate(a_pod("b", memory=30_000))["status"]
     cluster.shows(pod)
-    assert cluster.books.findings() == ()
+    assert cluster.cache.findings() == ()
 
 
 def test_a_pod_that_can_be_read_again_holds_what_it_says_then() -> None:
@@ -131,7 +131,7 @@ def test_a_pod_that_can_be_read_again_holds_what_it_says_then() -> None:
     cluster.shows(broken(pod, **{IDS: "GPU-n1-0,NVIDIA,1,0:"}))
     assert cluster.predicate(a_pod("b", memory=30_000))["status"]
     cluster.shows(pod)
-    assert cluster.books.findings() == ()
+    assert cluster.cache.findings() == ()
     cluster.shows({**broken(pod), "status": {"phase": "Failed"}})
     assert (holders(cluster), cluster.predicate(a_pod("b", memory=30_000))["status"]) == (0, "")
 
@@ -140,21 +140,21 @@ def test_a_pod_that_can_be_read_again_holds_what_it_says_then() -> None:
 def test_a_bound_pod_of_which_nothing_can_be_read_is_found(text: str) -> None:
     cluster = Cluster()
     cluster.shows(broken(a_pod(node="n1"), **{IDS: text, SPEC.keys.more: "?"}))
-    assert [each.finding.value for each in cluster.books.findings()] == ["unreadable"]
+    assert [each.finding.value for each in cluster.cache.findings()] == ["unreadable"]
 
 
 def test_a_pod_that_waits_and_cannot_be_read_holds_nothing() -> None:
     cluster = Cluster()
     cluster.shows(broken(a_pod(), **{IDS: "GPU-n1-0,NVIDIA,40000,0:"}))
-    assert (holders(cluster), cluster.books.findings()) == (0, ())
+    assert (holders(cluster), cluster.cache.findings()) == (0, ())
 
 
 def test_what_cannot_be_read_is_counted_each_time_and_named_once() -> None:
     cluster = Cluster()
     with capture_logs() as logs:
         for _ in range(3):
-            cluster.books.node_changed(ObjectChange("modified", {"metadata": {"name": 3, "uid": "uid-b"}}, "uid-b"))
-    assert (cluster.books.problems, len(logs)) == (3, 1)
+            cluster.cache.node_changed(ObjectChange("modified", {"metadata": {"name": 3, "uid": "uid-b"}}, "uid-b"))
+    assert (cluster.cache.problems, len(logs)) == (3, 1)
 
 
 def test_what_is_wrong_is_named_however_much_was_wrong_before_and_again_where_it_comes_back() -> None:
@@ -162,7 +162,7 @@ def test_what_is_wrong_is_named_however_much_was_wrong_before_and_again_where_it
 
     def shows(number: int, kind: Any = "modified") -> None:
         name = f"uid-{number}"
-        cluster.books.node_changed(ObjectChange(kind, {"metadata": {"name": 3, "uid": name}}, name))
+        cluster.cache.node_changed(ObjectChange(kind, {"metadata": {"name": 3, "uid": name}}, name))
 
     with capture_logs() as logs:
         for number in range(1_500):
@@ -187,21 +187,21 @@ def test_a_pod_that_meets_a_bug_holds_the_cards_that_its_annotations_name(monkey
         ("pod_not_taken_in", "pod x/w"),
     ]
     assert "largest free 10,960 MiB" in cluster.predicate(a_pod("b", memory=30_000))["status"]
-    assert [each.finding.value for each in cluster.books.findings()] == ["unreadable"]
+    assert [each.finding.value for each in cluster.cache.findings()] == ["unreadable"]
     assert "a bug" in cluster.event("allocate", waiting)
     cluster.shows(bound)
-    assert (cluster.books.problems, cluster.books.findings()) == (2, ())
+    assert (cluster.cache.problems, cluster.cache.findings()) == (2, ())
 
 
 def test_a_node_that_meets_a_bug_is_not_known_until_its_next_change(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(a_node("n1"), a_node("n2"))
     with monkeypatch.context() as patch, capture_logs() as logs:
         patch.setattr("hami_plugins.engine.inventory.NodeBuilder.entry", _buggy)
-        cluster.books.node_changed(ObjectChange("modified", a_node("n1"), "uid-n1"))
+        cluster.cache.node_changed(ObjectChange("modified", a_node("n1"), "uid-n1"))
     assert [(line["event"], line["subject"]) for line in logs] == [("node_not_taken_in", "node n1")]
     assert cluster.predicate(a_pod(), "n1")["status"] == "vGPU: the node is not known"
     assert cluster.predicate(a_pod(), "n2")["status"] == ""
-    cluster.books.node_changed(ObjectChange("modified", a_node("n1"), "uid-n1"))
+    cluster.cache.node_changed(ObjectChange("modified", a_node("n1"), "uid-n1"))
     assert cluster.predicate(a_pod(), "n1")["status"] == ""
 
 
@@ -211,18 +211,18 @@ def _buggy(*_: object) -> object:
 
 def test_the_word_that_a_list_is_through_changes_nothing() -> None:
     cluster = Cluster()
-    cluster.books.node_changed(ObjectChange("synced", None, ""))
-    cluster.books.pod_changed(ObjectChange("synced", None, ""))
-    assert cluster.books.statistics.nodes == 1
+    cluster.cache.node_changed(ObjectChange("synced", None, ""))
+    cluster.cache.pod_changed(ObjectChange("synced", None, ""))
+    assert cluster.cache.statistics.nodes == 1
 
 
 def test_pods_bound_by_somebody_else_are_adopted_and_wrong_ones_are_found() -> None:
     cluster = Cluster(a_node("n1"), a_node("n2"))
     cluster.shows(a_pod("right", node="n1", ids="GPU-n1-0,NVIDIA,10000,0:"))
-    assert cluster.books.findings() == ()
+    assert cluster.cache.findings() == ()
     cluster.shows(a_pod("foreign", node="n1", ids="GPU-n2-0,NVIDIA,10000,0:"))
     cluster.shows(a_pod("none", node="n2"))
-    found = {(each.finding.value, each.pods) for each in cluster.books.findings()}
+    found = {(each.finding.value, each.pods) for each in cluster.cache.findings()}
     assert found == {("card-of-another-node", ("x/foreign",)), ("no-cards", ("x/none",))}
 
 
@@ -230,6 +230,6 @@ def test_init_containers_and_requests_say_that_a_pod_asks_for_cards() -> None:
     cluster, pod = Cluster(), a_pod(limits={"cpu": "1"})
     pod["spec"]["initContainers"] = [{"name": "i", "resources": {"requests": {CORES: "10"}}}]
     cluster.shows(pod)
-    seen = cluster.books.seen("x", "p")
+    seen = cluster.cache.seen("x", "p")
     assert seen is not None
     assert seen.intake is not None

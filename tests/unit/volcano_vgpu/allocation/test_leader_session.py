@@ -72,25 +72,25 @@ def test_whoever_may_not_list_is_told_what_he_lacks() -> None:
         def list_pages(self, *_args: object, **_kwargs: object) -> Iterator[ListPage]:
             raise KubeError("403 it needs a ClusterRole", status=403)
 
-    term = LeaderSession(Forbidden(), SETTINGS.load("", {}), PRODUCT, metrics=AllocatorMetrics(), read=nobody)
-    term.start()
-    wait_for(lambda: term.check() == "the API server has not listed all nodes yet: 403 it needs a ClusterRole")
-    term.stop()
+    session = LeaderSession(Forbidden(), SETTINGS.load("", {}), PRODUCT, metrics=AllocatorMetrics(), read=nobody)
+    session.start()
+    wait_for(lambda: session.check() == "the API server has not listed all nodes yet: 403 it needs a ClusterRole")
+    session.stop()
 
 
 def test_what_is_promised_and_never_comes_ends_and_is_counted() -> None:
     now, metrics = [0.0], AllocatorMetrics()
-    term = LeaderSession(Quiet(), SETTINGS.load("", {}), PRODUCT, metrics=metrics, read=nobody, clock=lambda: now[0])
-    assert "has not listed all nodes yet" in term.check()
-    term.start()
-    wait_for(lambda: term.ready)
-    assert term.check() == ""
-    intake = term.books.intake(a_pod())
-    assert isinstance(term.books.reserve(N1, intake), PodAllocation)
+    session = LeaderSession(Quiet(), SETTINGS.load("", {}), PRODUCT, metrics=metrics, read=nobody, clock=lambda: now[0])
+    assert "has not listed all nodes yet" in session.check()
+    session.start()
+    wait_for(lambda: session.ready)
+    assert session.check() == ""
+    intake = session.cache.intake(a_pod())
+    assert isinstance(session.cache.reserve(N1, intake), PodAllocation)
     now[0] = 15.0
     wait_for(lambda: metrics.metrics.value("assumptions_expired_total", state="reserved"))
-    assert term.books.statistics.reservations == 0
-    term.stop()
+    assert session.cache.statistics.reservations == 0
+    session.stop()
 
 
 def test_whatever_goes_wrong_once_the_cache_is_filled_what_is_promised_ends() -> None:
@@ -98,37 +98,37 @@ def test_whatever_goes_wrong_once_the_cache_is_filled_what_is_promised_ends() ->
         raise LookupError("odd")
 
     now, metrics = [0.0], AllocatorMetrics()
-    term = LeaderSession(
+    session = LeaderSession(
         Quiet(), SETTINGS.load("", {}), PRODUCT, metrics=metrics, read=nobody, on_filled=odd, clock=lambda: now[0]
     )
-    term.start()
-    wait_for(lambda: term.ready)
-    assert isinstance(term.books.reserve(N1, term.books.intake(a_pod())), PodAllocation)
+    session.start()
+    wait_for(lambda: session.ready)
+    assert isinstance(session.cache.reserve(N1, session.cache.intake(a_pod())), PodAllocation)
     now[0] = 15.0
     wait_for(lambda: metrics.metrics.value("assumptions_expired_total", state="reserved"))
-    term.stop()
+    session.stop()
 
 
 def test_what_a_binding_was_answered_with_ends_only_when_the_watch_has_told_of_that_time() -> None:
     now, metrics, api = [0.0], AllocatorMetrics(), Quiet()
-    term = LeaderSession(api, SETTINGS.load("", {}), PRODUCT, metrics=metrics, read=nobody, clock=lambda: now[0])
-    term.start()
-    wait_for(lambda: term.ready)
-    answered, reserved = (term.books.intake(a_pod(name)) for name in ("answered", "reserved"))
-    assert not isinstance(term.books.allocate(N1, answered, carried=None, dry=False, now_ns=0), Declined)
-    assert isinstance(term.books.reserve(N1, reserved), PodAllocation)
+    session = LeaderSession(api, SETTINGS.load("", {}), PRODUCT, metrics=metrics, read=nobody, clock=lambda: now[0])
+    session.start()
+    wait_for(lambda: session.ready)
+    answered, reserved = (session.cache.intake(a_pod(name)) for name in ("answered", "reserved"))
+    assert not isinstance(session.cache.allocate(N1, answered, carried=None, dry=False, now_ns=0), Declined)
+    assert isinstance(session.cache.reserve(N1, reserved), PodAllocation)
     now[0] = 200.0
     wait_for(lambda: metrics.metrics.value("assumptions_expired_total", state="reserved"))
-    assert term.books.statistics.answered == 1
+    assert session.cache.statistics.answered == 1
     api.events.append(WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": "9"}}))
-    wait_for(lambda: term.books.statistics.answered == 0)
-    term.stop()
+    wait_for(lambda: session.cache.statistics.answered == 0)
+    session.stop()
 
 
 def answered_at_zero(
     found: Json | KubeError | None, settings: str = ""
 ) -> tuple[LeaderSession, list[float], AllocatorMetrics, list[float]]:
-    """A term that answered a Binding at 0, its clock, its metrics, and when it read the pod (which gives ``found``)."""
+    """A session that answered a Binding at 0, its clock, metrics, and when it read the pod (which gives ``found``)."""
     now, metrics, looked = [0.0], AllocatorMetrics(), list[float]()
 
     def read(namespace: str, name: str) -> Json | None:
@@ -138,15 +138,15 @@ def answered_at_zero(
             raise found
         return found
 
-    term = LeaderSession(
+    session = LeaderSession(
         Quiet(), SETTINGS.load(settings, {}), PRODUCT, metrics=metrics, read=read, clock=lambda: now[0]
     )
-    term.start()
-    wait_for(lambda: term.ready)
+    session.start()
+    wait_for(lambda: session.ready)
     assert not isinstance(
-        term.books.allocate(N1, term.books.intake(a_pod()), carried=None, dry=False, now_ns=0), Declined
+        session.cache.allocate(N1, session.cache.intake(a_pod()), carried=None, dry=False, now_ns=0), Declined
     )
-    return term, now, metrics, looked
+    return session, now, metrics, looked
 
 
 @pytest.mark.parametrize(("settings", "at"), [("", 60.0), ("reservation: 61", 60.0), ("reservation: 330", 300.0)])
@@ -154,13 +154,13 @@ def test_an_answer_whose_binding_failed_ends_as_soon_as_the_api_server_has_given
     monkeypatch: pytest.MonkeyPatch, settings: str, at: float
 ) -> None:
     monkeypatch.setattr("hami_plugins.allocator.session.EXPIRY_SECONDS", 0.01)
-    term, now, metrics, looked = answered_at_zero(a_pod(), settings)
+    session, now, metrics, looked = answered_at_zero(a_pod(), settings)
     now[0] = at - 0.5
     time.sleep(0.05)
     now[0] = at
     wait_for(lambda: metrics.metrics.value("assumptions_expired_total", state="failed"))
-    assert (set(looked), term.books.statistics.answered) == ({at}, 0)
-    term.stop()
+    assert (set(looked), session.cache.statistics.answered) == ({at}, 0)
+    session.stop()
 
 
 @pytest.mark.parametrize(
@@ -177,78 +177,78 @@ def test_an_answer_that_may_have_come_true_is_left_to_the_watch(
     monkeypatch: pytest.MonkeyPatch, found: Json | KubeError | None
 ) -> None:
     monkeypatch.setattr("hami_plugins.allocator.session.EXPIRY_SECONDS", 0.01)
-    term, now, metrics, looked = answered_at_zero(found)
+    session, now, metrics, looked = answered_at_zero(found)
     now[0] = 75.0
     wait_for(lambda: len(looked) >= 3)
-    assert term.books.statistics.answered == 1
+    assert session.cache.statistics.answered == 1
     assert not metrics.metrics.value("assumptions_expired_total", state="failed")
-    term.stop()
+    session.stop()
 
 
 def test_a_term_whose_watch_of_pods_is_broken_is_not_ready_long_before_promises_end() -> None:
     now, api = [0.0], Quiet()
-    term = LeaderSession(
+    session = LeaderSession(
         api, SETTINGS.load("", {}), PRODUCT, metrics=AllocatorMetrics(), read=nobody, clock=lambda: now[0]
     )
-    term.start()
-    wait_for(lambda: term.ready)
+    session.start()
+    wait_for(lambda: session.ready)
     api.away = True
     wait_for(lambda: api.tries)
-    before = term.ready
+    before = session.ready
     now[0] = 19.0
-    still = term.ready
+    still = session.ready
     now[0] = 20.0
-    assert (before, still, term.ready) == (True, True, False)
-    assert "the watch of pods is broken: out of reach" in term.check()
-    term.stop()
+    assert (before, still, session.ready) == (True, True, False)
+    assert "the watch of pods is broken: out of reach" in session.check()
+    session.stop()
 
 
 def test_a_term_that_could_not_take_in_a_pod_is_not_ready_until_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     now, api = [0.0], Quiet()
-    term = LeaderSession(
+    session = LeaderSession(
         api, SETTINGS.load("", {}), PRODUCT, metrics=AllocatorMetrics(), read=nobody, clock=lambda: now[0]
     )
-    term.start()
-    wait_for(lambda: term.ready)
+    session.start()
+    wait_for(lambda: session.ready)
     with monkeypatch.context() as patch:
-        patch.setattr(term.books, "_names", None)
+        patch.setattr(session.cache, "_names", None)
         api.events.append(WatchEvent("ADDED", a_pod(node="n1", ids="GPU-n1-0,NVIDIA,30000,0:")))
-        wait_for(lambda: not term.ready)
-        assert (term.missed, term.check()) == (
+        wait_for(lambda: not session.ready)
+        assert (session.missed, session.check()) == (
             1,
             "the last change of some pods (1) could not be processed; see the log",
         )
     now[0] = 2.0
     api.events.append(WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": "9"}}))
-    wait_for(lambda: term.ready)
-    assert (term.missed, term.books.statistics.holders) == (0, 1)
-    term.stop()
+    wait_for(lambda: session.ready)
+    assert (session.missed, session.cache.statistics.holders) == (0, 1)
+    session.stop()
 
 
 def test_an_error_in_what_ends_promises_is_not_the_end_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     now, metrics = [0.0], AllocatorMetrics()
-    term = LeaderSession(Quiet(), SETTINGS.load("", {}), PRODUCT, metrics=metrics, read=nobody, clock=lambda: now[0])
-    expire, failures = term.books.expire, [RuntimeError("a bug")]
+    session = LeaderSession(Quiet(), SETTINGS.load("", {}), PRODUCT, metrics=metrics, read=nobody, clock=lambda: now[0])
+    expire, failures = session.cache.expire, [RuntimeError("a bug")]
 
     def failing(shown: float) -> tuple[Assumption, ...]:
         if failures:
             raise failures.pop()
         return expire(shown)
 
-    monkeypatch.setattr(term.books, "expire", failing)
+    monkeypatch.setattr(session.cache, "expire", failing)
     monkeypatch.setattr("hami_plugins.allocator.session.EXPIRY_SECONDS", 0.01)
-    term.start()
-    wait_for(lambda: term.ready)
-    term.books.reserve(N1, term.books.intake(a_pod()))
+    session.start()
+    wait_for(lambda: session.ready)
+    session.cache.reserve(N1, session.cache.intake(a_pod()))
     now[0] = 15.0
     wait_for(lambda: metrics.metrics.value("assumptions_expired_total", state="reserved"))
     assert not failures
-    term.stop()
+    session.stop()
 
 
 def test_a_term_that_ends_before_the_cluster_is_known_just_ends() -> None:
-    term = LeaderSession(Quiet(told=False), SETTINGS.load("", {}), PRODUCT, metrics=AllocatorMetrics(), read=nobody)
-    term.start()
-    assert not term.ready
-    term.stop()
-    assert not term.ready
+    session = LeaderSession(Quiet(told=False), SETTINGS.load("", {}), PRODUCT, metrics=AllocatorMetrics(), read=nobody)
+    session.start()
+    assert not session.ready
+    session.stop()
+    assert not session.ready
