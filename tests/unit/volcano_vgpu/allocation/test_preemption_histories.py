@@ -98,13 +98,15 @@ class History:
             assert died or not stay or len(stay) >= model.minimum[job], f"gang {job} is broken"
 
     def evictions(self, evicted: list[ModelPod], waiting: list[ModelPod], kept: Mapping[str, Nomination]) -> None:
-        """Whoever is evicted is worth less than some pod that gets its room, and cannot be spared.
+        """Whoever is evicted is worth less than some pod that gets its room, and cannot be spared; or is of a gang of
+        which others have left, whose room a pod may have by now.
 
         ``kept`` is all room that was kept in the session: a plan holds for one, so that it does not see that a pod is
         bound elsewhere meanwhile.
         """
         for victim in evicted:
-            assert any(victim.priority < each.priority and victim.job != each.job for each in waiting), victim
+            worth_more = any(victim.priority < each.priority and victim.job != each.job for each in waiting)
+            assert worth_more or self.was_broken(victim.job, evicted), victim
         jobs = {each.job for each in waiting}
         if len(jobs) == 1 and not self.died:
             for spared in evicted:
