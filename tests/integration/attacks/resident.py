@@ -1,6 +1,6 @@
 """Memory of a process before, during and after each attack: ``python -m tests.integration.attacks.resident KIND``.
 
-KIND is agent, volcano, neuron or koordinator. Takes up to ten minutes, as each attack is followed by a minute of rest.
+KIND is agent, allocator or koordinator. Takes up to ten minutes, as each attack is followed by a minute of rest.
 """
 
 from __future__ import annotations
