@@ -43,6 +43,12 @@ def _removed(plane: ControlPlane, name: str) -> bool:
     return plane.api.find(f"{QUEUES}/{name}") is None
 
 
+def hold_to(site: Site, plugin: str, memory: int) -> None:
+    """``qa`` deserves no more from now on. ``proportion`` divides what all nodes have, also those of other tests."""
+    if plugin == "proportion":
+        site.plane.api.merge_patch(f"{QUEUES}/qa", {"spec": {"capability": {MEMORY: str(memory)}}})
+
+
 def of(name: str) -> dict[str, Any]:
     return {"annotations": {QUEUE: name}}
 
@@ -65,6 +71,7 @@ def test_r1_a_queue_gets_back_room_on_a_full_card(volcano: Volcano, namespace: s
         site.pool.add(1, cards=1)
         for at in range(2):
             site.low(f"own-{at}", 20_000, **of("qa"))
+        hold_to(site, plugin, 20_000)
         site.submit("back", gpu(memory=15_000), priorityClassName="cards-low", **of("qb"))
         site.wait_bound("back")
         assert len(site.kubelet.victims) == 1
@@ -77,6 +84,7 @@ def test_r3_while_a_victim_ends_slowly_no_other_pod_leaves(volcano: Volcano, nam
         site.pool.add(2, cards=1)
         for at in range(4):
             site.low(f"own-{at}", 20_000, **of("qa"))
+        hold_to(site, plugin, 60_000)
         site.submit("back", gpu(memory=15_000), priorityClassName="cards-low", **of("qb"))
         site.wait_bound("back")
         assert len(site.kubelet.victims) == 1
@@ -98,9 +106,9 @@ def test_a_queue_within_its_share_gives_nothing(volcano: Volcano, namespace: str
     [
         (("capacity", 40_000), 1, 1),
         (("capacity", 60_000), 1, 0),
-        # It divides what there is by what is asked for: of 81,920 MiB the queue keeps 61,920, or 41,920.
-        (("proportion", 0), 1, 0),
-        (("proportion", 0), 2, 1),
+        # It divides what all nodes have by what is asked for, and no queue deserves more than its capability.
+        (("proportion", 60_000), 1, 0),
+        (("proportion", 41_920), 2, 1),
     ],
     ids=["capacity, above", "capacity, within", "proportion, within", "proportion, above"],
 )
@@ -114,6 +122,7 @@ def test_r2_where_no_card_has_room_a_queue_gives_what_it_holds_beyond_its_share(
         for at, card in enumerate(site.pool.cards[node]):
             notes = {QUEUE: "qa", "volcano.sh/vgpu-use-gpuuuid": card.uuid}
             site.low(f"own-{at}", 30_000, annotations=notes)
+        hold_to(site, plugin, deserved)
         for at in range(wait):
             site.submit(f"back-{at}", gpu(memory=20_000), priorityClassName="cards-low", **of("qb"))
         for at in range(wait):
