@@ -67,18 +67,24 @@ def found_in(top: Field) -> Iterator[LocatedTemplate]:
 
 def runs_containers(value: object) -> bool:
     """Whether an object runs containers at all: it lists some, has one, or asks for devices."""
+    return any(
+        isinstance(found.get("containers"), list)
+        or isinstance(found.get("container"), Mapping)
+        or any(_names_devices(found.get(key)) for key in ("limits", "requests"))
+        for found in mappings_in(value)
+    )
+
+
+def mappings_in(value: object) -> Iterator[Mapping[str, object]]:
+    """A value itself, if it is a mapping, and every mapping inside it, in no particular order."""
     waiting = [value]
     while waiting:
         found = waiting.pop()
         if isinstance(found, Mapping):
-            if isinstance(found.get("containers"), list) or isinstance(found.get("container"), Mapping):
-                return True
-            if any(_names_devices(found.get(key)) for key in ("limits", "requests")):
-                return True
+            yield found
             waiting.extend(found.values())
         elif isinstance(found, list):
             waiting.extend(found)
-    return False
 
 
 def _is_template(value: Mapping[str, object]) -> bool:

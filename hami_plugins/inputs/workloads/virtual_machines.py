@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from hami_plugins.inputs.workloads.templates import mappings_in
+
 GROUPS: Final = frozenset({"kubevirt.io", "pool.kubevirt.io"})
 
 WHY: Final = (
@@ -18,13 +20,4 @@ def asks_for_devices(group: str, raw: Mapping[str, object]) -> bool:
 
     They are listed as ``gpus`` or ``hostDevices`` (KubeVirt API v1 ``Devices``).
     """
-    waiting: list[object] = [raw] if group in GROUPS else []
-    while waiting:
-        found = waiting.pop()
-        if isinstance(found, Mapping):
-            if found.get("gpus") or found.get("hostDevices"):
-                return True
-            waiting.extend(found.values())
-        elif isinstance(found, list):
-            waiting.extend(found)
-    return False
+    return group in GROUPS and any(found.get("gpus") or found.get("hostDevices") for found in mappings_in(raw))
