@@ -336,16 +336,21 @@ def test_the_rest_of_a_gang_leaves_although_the_pod_has_started(finish: bool) ->
         assert api.real == (["a"] if finish else [])
 
 
+def gang_beside_another(made: Site, least: int, priority: int) -> None:
+    """A gang of two on one card, a single pod of this priority on the other, and a pod that was refused."""
+    made.gang("train", least)
+    made.running("train-0", "GPU-0", group="train")
+    made.running("train-1", "GPU-0", memory=5_000, group="train")
+    made.running("other", "GPU-1", priority=priority)
+    made.waiting()
+    made.refused()
+
+
 @pytest.mark.parametrize(("priority", "leave"), [(0, ["other"]), (5, ["train-0", "train-1"])])
 def test_a_gang_of_volcanos_leaves_as_a_whole_or_not_at_all(priority: int, leave: list[str]) -> None:
     """Fewer pods are better than a gang, but a lower priority comes first."""
     with site() as made:
-        made.gang("train", 2)
-        made.running("train-0", "GPU-0", group="train")
-        made.running("train-1", "GPU-0", memory=5_000, group="train")
-        made.running("other", "GPU-1", priority=priority)
-        made.waiting()
-        made.refused()
+        gang_beside_another(made, 2, priority)
         wait_for(lambda: sorted(made.api.real) == leave)
 
 
@@ -353,12 +358,7 @@ def test_a_gang_that_has_begun_to_leave_leaves_as_a_whole_also_when_the_pod_has_
     stuck = True
     api = ScriptedApi(refuse=lambda name, dry: too_many(name, dry) if stuck and name == "train-1" and not dry else None)
     with site(api) as made:
-        made.gang("train", 2)
-        made.running("train-0", "GPU-0", group="train")
-        made.running("train-1", "GPU-0", memory=5_000, group="train")
-        made.running("other", "GPU-1", priority=5)
-        made.waiting()
-        made.refused()
+        gang_beside_another(made, 2, 5)
         wait_for(lambda: api.real == ["train-0"])
         made.cache.withdraw(PodUid("uid-high"))
         stuck = False
@@ -367,12 +367,7 @@ def test_a_gang_that_has_begun_to_leave_leaves_as_a_whole_also_when_the_pod_has_
 
 def test_a_gang_with_members_to_spare_loses_one() -> None:
     with site() as made:
-        made.gang("train", 1)
-        made.running("train-0", "GPU-0", group="train")
-        made.running("train-1", "GPU-0", memory=5_000, group="train")
-        made.running("other", "GPU-1", priority=5)
-        made.waiting()
-        made.refused()
+        gang_beside_another(made, 1, 5)
         wait_for(lambda: made.api.real == ["train-0"])
 
 
