@@ -43,11 +43,11 @@ def features(spec: VendorSpec) -> tuple[VendorFeature, ...]:
     )
 
 
-def _filter(spec: VendorSpec, keys: Sequence[str], told: Feature | None) -> Feature:
+def _filter(spec: VendorSpec, keys: Sequence[str], stated: Feature | None) -> Feature:
     named = ", ".join(key for key in keys if key)
     if named:
         return Feature(Support.YES, named, spec.facts.code)
-    return told or Feature(Support.NO, "", spec.facts.code)
+    return stated or Feature(Support.NO, "", spec.facts.code)
 
 
 def statements(spec: VendorSpec) -> tuple[tuple[str, str, Fact], ...]:

@@ -82,11 +82,11 @@ def random_episodes(site: EpisodeSite, numbers: Numbers, what: str, kills: Seque
             if name not in site.kubelet.gone:
                 site.remove(name)
         wait_until(lambda: not site.pool.bound(), "the cards are empty", 30)
-    told = f"{what}, {EPISODES} random episodes, {EPISODES // 2} kills"
-    numbers.add(f"{told}: evictions", f"{evicted}", "")
-    numbers.add(f"{told}: evictions in vain", f"{in_vain}", "0")
-    numbers.add(f"{told}: victims beyond the minimum", f"{too_many}", "0")
-    numbers.add(f"{told}: longest without a kill, beyond what victims take to end", f"{longest:.2f} s", "<= 2 s")
+    label = f"{what}, {EPISODES} random episodes, {EPISODES // 2} kills"
+    numbers.add(f"{label}: evictions", f"{evicted}", "")
+    numbers.add(f"{label}: evictions in vain", f"{in_vain}", "0")
+    numbers.add(f"{label}: victims beyond the minimum", f"{too_many}", "0")
+    numbers.add(f"{label}: longest without a kill, beyond what victims take to end", f"{longest:.2f} s", "<= 2 s")
     assert (in_vain, too_many) == (0, 0), "\n".join(stories)
 
 
