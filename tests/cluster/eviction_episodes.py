@@ -69,6 +69,7 @@ def random_episodes(site: EpisodeSite, numbers: Numbers, what: str, kills: Seque
             time.sleep(draw.random() * draw.choice((0.4, 2.0)))
             draw.choice(kills)()
         wait_until(partial(_node, site, high), f"{high} is bound", 90, interval=0.02, show=site.story)
+        site.kubelet.wait_bound(high)
         longest = max(longest, 0.0 if at % 2 else time.monotonic() - began - site.kubelet.ends)
         victims = set(site.kubelet.victims) - before
         assert high not in victims

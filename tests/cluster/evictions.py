@@ -49,6 +49,15 @@ class Site(Case):
         self.allocator = allocator
         self.server = allocator.replicas[0]
 
+    def wait_bound(self, *names: str, timeout: float = 60.0) -> None:
+        super().wait_bound(*names, timeout=timeout)
+        self.kubelet.wait_bound(*names)
+
+    def placed(self, job: str) -> int:
+        """Members that have a node and that the kubelet has seen there."""
+        bound = [each for each in self.members(job) if each["spec"].get("nodeName")]
+        return sum(each["metadata"]["name"] in self.kubelet.bound for each in bound)
+
     def low(self, name: str, memory: int, card: str = "", *, priority: str = "cards-low", **more: Any) -> None:
         """A pod that runs, on the card that is named."""
         notes = {**more.pop("annotations", {}), **({"volcano.sh/vgpu-use-gpuuuid": card} if card else {})}

@@ -79,15 +79,11 @@ class Site(HamiPods):
 
     def wait_node(self, name: str, timeout: float = 60.0) -> str:
         """The node of a pod that waits for one."""
-        return str(
-            wait_until(
-                lambda: self.see(name)["spec"].get("nodeName"),
-                f"{name} is bound",
-                timeout,
-                interval=0.02,
-                show=self.story,
-            )
+        node = wait_until(
+            lambda: self.see(name)["spec"].get("nodeName"), f"{name} is bound", timeout, interval=0.02, show=self.story
         )
+        self.kubelet.wait_bound(name)
+        return str(node)
 
     def wait_ending(self, *names: str) -> None:
         """Until they are told to end; they are there still."""
