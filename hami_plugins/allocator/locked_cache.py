@@ -17,6 +17,7 @@ from hami_plugins.allocations.answers import (
     Statistics,
 )
 from hami_plugins.allocations.cache import UNKNOWN_NODE
+from hami_plugins.allocations.findings import AuditSnapshot
 from hami_plugins.allocations.known_answers import KnownAnswers
 from hami_plugins.allocations.node_answers import NodeAnswers
 from hami_plugins.allocator.nominating_cache import NominatingCache
@@ -282,9 +283,12 @@ class LockedAllocationCache(NominatingCache):
 
     def findings(self) -> tuple[AuditFinding, ...]:
         """What is wrong with what bound pods hold; see ``AllocationCache``. Nobody waits while it is looked for."""
+        return self.sheet().findings()
+
+    def sheet(self) -> AuditSnapshot:
+        """What is held now, to be looked through while the cache goes on."""
         with self._lock:
-            sheet = self._cache.sheet()
-        return sheet.findings()
+            return self._cache.sheet()
 
     @property
     def freed(self) -> int:

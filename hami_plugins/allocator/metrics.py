@@ -10,10 +10,14 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from hami_plugins.allocations.answers import AuditFindingKind, Statistics
+from hami_plugins.allocations.held_amounts import HeldTotal
+from hami_plugins.model.charges import ChargeKey
 from hami_plugins.observe.metrics import Metrics
 
 METRICS: Final = "hami_allocator"
 """What the names of the server's metrics begin with."""
+
+_BYTES_PER_MIB: Final = 1 << 20
 
 _LOCKS: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 300.0)
 
@@ -28,6 +32,7 @@ class AllocatorSizes:
     problems: int
     missed: int
     findings: Mapping[AuditFindingKind, int]
+    held: Mapping[ChargeKey, HeldTotal]
 
 
 class AllocatorMetrics:
@@ -162,6 +167,22 @@ def _sized(sizes: AllocatorSizes) -> Iterator[Metric]:
     family.add_metric(("foreign",), found.foreign)
     family.add_metric(("nominated",), found.nominated)
     yield family
+    yield from _held(sizes.held)
+
+
+def _held(held: Mapping[ChargeKey, HeldTotal]) -> Iterator[Metric]:
+    """What is charged for. The namespace is that of the pods: a scrape may bring its own label ``namespace``."""
+    labels = ("pod_namespace", "queue", "owner", "vendor")
+    devices = GaugeMetricFamily(
+        f"{METRICS}_allocated_devices",
+        "Devices that bound pods hold; a slice counts with the larger one of its shares of memory and of cores",
+        labels=labels,
+    )
+    memory = GaugeMetricFamily(f"{METRICS}_allocated_memory_bytes", "Device memory that bound pods hold", labels=labels)
+    for key, total in held.items():
+        devices.add_metric(key, float(total.devices))
+        memory.add_metric(key, float(total.memory * _BYTES_PER_MIB))
+    yield from (devices, memory)
 
 
 def _one(name: str, what: str, value: float) -> GaugeMetricFamily:

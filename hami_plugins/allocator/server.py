@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
 from typing import Final, Protocol, Required, TypedDict
 
 from starlette.routing import Route
@@ -20,6 +21,7 @@ from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.allocations.product import Product
 from hami_plugins.allocator import audit as auditing
 from hami_plugins.allocator.bindings import Bindings
+from hami_plugins.allocator.charges import AllocationJournal
 from hami_plugins.allocator.evictor import Evictor
 from hami_plugins.allocator.handlers import KUBE_SCHEDULER, VOLCANO, HandledPath, Handlers
 from hami_plugins.allocator.kube_extender import SchedulerExtender
@@ -230,6 +232,7 @@ class AllocatorServer(Replica):
             marks=partial(LateMarks, self._hasty),
             evictions=self._evictions if self._evicts else None,
             labels=PodLabels(self._hasty, self._product.marker[0]) if self._product.takes_over else None,
+            journal=self._journal(),
             filling=self._filling,
             on_node=None if self._page is None else self._page.node_changed,
             on_filled=lambda: self._heal(session),
@@ -341,6 +344,11 @@ class AllocatorServer(Replica):
             report=partial(tell_pod, self._events),
         )
 
+    def _journal(self) -> AllocationJournal | None:
+        """The journal of one leader; none where no directory is set."""
+        directory = self._settings.charging.journal_directory
+        return AllocationJournal(Path(directory), self._identity) if directory else None
+
     def _active(self) -> Handlers:
         """What answers. Raises ``StandbyError``."""
         if self._stopping.is_set():
@@ -364,6 +372,7 @@ class AllocatorServer(Replica):
             problems=session.cache.problems,
             missed=session.missed,
             findings=auditing.counts(session.findings),
+            held=session.charges.totals,
         )
 
     def _over_tls(self, metrics: AdmissionMetrics) -> list[Route]:

@@ -17,6 +17,7 @@ import structlog
 from hami_plugins.allocations.answers import Assumption, AuditFinding
 from hami_plugins.allocations.product import Product
 from hami_plugins.allocator.audit import Auditor
+from hami_plugins.allocator.charges import AllocationJournal, ChargeBook
 from hami_plugins.allocator.evictor import Evictor
 from hami_plugins.allocator.kept_room import keep_again
 from hami_plugins.allocator.late_marks import LateMarks
@@ -70,6 +71,8 @@ class LeaderSession:
     ``preemption`` and ``waiting`` make what is done for pods that wait, ``labels`` follows bound pods, and ``marks``
     makes what follows those that lack the mark, ``evictions`` what has pods of Volcano's evicted.
 
+    ``journal`` is where what pods hold is written down.
+
     ResourceQuotas are followed where HAMi's devices are allocated: HAMi holds pods to them.
     """
 
@@ -87,6 +90,7 @@ class LeaderSession:
         marks: Callable[[LockedAllocationCache], LateMarks] | None = None,
         labels: PodLabels | None = None,
         evictions: Callable[[LockedAllocationCache, Preemption], VolcanoEvictions] | None = None,
+        journal: AllocationJournal | None = None,
         filling: Filling = nullcontext,
         on_node: Callable[[ObjectChange], object] | None = None,
         on_filled: Callable[[], object] = lambda: None,
@@ -94,6 +98,7 @@ class LeaderSession:
     ) -> None:
         self.cache = LockedAllocationCache(product, keep=settings.reservation, hold=settings.hold, clock=clock)
         self._auditor = Auditor(self.cache)
+        self.charges = ChargeBook(self.cache, settings.charging, journal)
         self._metrics = metrics
         self._read = read
         self._look_after = max(REQUEST_SECONDS, settings.reservation - LOOK_BEFORE)
@@ -249,6 +254,7 @@ class LeaderSession:
         while not self._stop.wait(EXPIRY_SECONDS):
             self._spared("expiry_failed", self._expire)
             self._spared("audit_failed", lambda: self._auditor.look(self._clock()))
+            self._spared("charges_failed", lambda: self.charges.look(self._clock()))
 
     def _spared(self, event: str, act: Callable[[], object]) -> None:
         """Does it; whatever goes wrong, the thread lives on, for without it cards would stay promised for ever."""

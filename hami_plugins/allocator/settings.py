@@ -15,7 +15,7 @@ from pydantic import Field, field_validator, model_validator
 from hami_plugins.allocations.cache import HOLD, KEEP
 from hami_plugins.allocations.mode import AllocatorMode, PreemptionMode
 from hami_plugins.config.settings import DecisionSettings, NeuronSettings, SchedulerSettings, VolcanoSettings
-from hami_plugins.config.values import Name, PageListener, Seconds, Strict
+from hami_plugins.config.values import AbsolutePath, Name, PageListener, Seconds, Strict
 from hami_plugins.engine.intake import Rules
 from hami_plugins.inputs.fleets.templates import INSTANCE_TYPE
 from hami_plugins.model.pods import Pod
@@ -135,6 +135,23 @@ class PreemptionSettings(Strict):
         return ("*" in classes or pod.priority_class in classes) and ("*" in namespaces or pod.namespace in namespaces)
 
 
+class ChargingSettings(Strict):
+    """How what pods hold is counted for whoever pays for it."""
+
+    owner_label: str = Field(
+        "",
+        description="Label of pods whose value is the owner in metrics and journal; without it, their controller.",
+    )
+    most_owners: Annotated[int, Field(ge=0, le=100_000)] = Field(
+        500,
+        description="Namespace, queue and owner that metrics name, at most; further owners count as `(other)`.",
+    )
+    journal_directory: AbsolutePath | Literal[""] = Field(
+        "",
+        description="Directory for a journal of allocations, one file a replica; empty for none.",
+    )
+
+
 @server_defaults(name=NAME, namespace="kube-system", port=9395)
 class AllocatorSettings(DecisionSettings, ServedSettings):
     """All of the server's settings. ``vendors`` are those whose devices it gives.
@@ -169,6 +186,7 @@ class AllocatorSettings(DecisionSettings, ServedSettings):
     preemption: PreemptionSettings = PreemptionSettings()
     neuron: NeuronDeviceSettings = Field(default_factory=NeuronDeviceSettings)
     page: PageListener = PageListener()
+    charging: ChargingSettings = Field(default_factory=ChargingSettings)
 
     def rules(self) -> Rules:
         """How pods are admitted and ranked: the policy also orders the cards of a node, as in Volcano from 1.15 on."""

@@ -16,6 +16,7 @@ from hami_plugins.cli.option_groups import (
     NodesOptions,
     PlanOptions,
     SandboxOptions,
+    UsageOptions,
     VetOptions,
 )
 
@@ -107,6 +108,22 @@ def nodes(order: NodesOptions) -> None:
 
     present(*(order.snapshot or ()), order.settings)
     from hami_plugins.cli.nodes import run
+
+    raise typer.Exit(run(order))
+
+
+@app.command()
+@taking(UsageOptions)
+def usage(order: UsageOptions) -> None:
+    """Add up the device-hours and GiB-hours of each namespace, queue and owner, and list pods that idle. Reads only.
+
+    A device-hour is a whole device for an hour; a slice counts with the larger one of its shares of memory and of
+    cores. Prometheus also says what containers used; a journal knows to within 15 seconds how long each pod held its
+    devices. Exit code 1 if a part of the time is not known. `volcano-vgpu usage` shows what containers use now.
+
+    Example: hami-plugins usage --since 7d --prometheus http://localhost:9090
+    """
+    from hami_plugins.cli.usage import run
 
     raise typer.Exit(run(order))
 

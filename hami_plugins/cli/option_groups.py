@@ -8,7 +8,7 @@ import typer
 from hami_plugins.cli import completion
 from hami_plugins.cli.kit import options
 from hami_plugins.cli.kit.option_group import OptionGroup
-from hami_plugins.cli.kit.options import Form, TableForm, VetForm
+from hami_plugins.cli.kit.options import ChargeForm, Form, TableForm, VetForm
 
 
 class PlanOptions(OptionGroup):
@@ -34,6 +34,34 @@ class PlanOptions(OptionGroup):
     settings: options.Settings = None
     usage: options.Usage = None
     strict: options.Strict = False
+
+
+class UsageOptions(OptionGroup):
+    """The options of ``usage``."""
+
+    since: Annotated[
+        str, typer.Option("--since", metavar="SPAN", help="How far back: 90m, 24h, 30d or 4w, up to 366d.")
+    ] = "24h"
+    prometheus: Annotated[
+        str | None,
+        typer.Option("--prometheus", metavar="URL", help="Ask this Prometheus, such as http://localhost:9090."),
+    ] = None
+    journal: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--journal",
+            metavar="FILE|DIR",
+            help="Read a journal that the allocator wrote (setting charging.journalDirectory). Repeatable.",
+        ),
+    ] = None
+    idle_below: Annotated[
+        float,
+        typer.Option(
+            "--idle-below", metavar="PERCENT", help="Call a pod idle that used less of its memory and of its time."
+        ),
+    ] = 5.0
+    form: Annotated[ChargeForm, typer.Option("--output", "-o", help="How to print the answer.")] = ChargeForm.TABLE
+    no_headers: options.NoHeaders = False
 
 
 class VetOptions(OptionGroup):

@@ -263,6 +263,7 @@ class RecordReader:
             made_at=pod.made_at,
             preemptable=pod.preemptable,
             disruption=pod.disruption,
+            owner=pod.owner,
             unlocated=tuple(unlocated),
         )
         return record, tuple(problems)

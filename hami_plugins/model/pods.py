@@ -127,6 +127,7 @@ class Pod:
     (``preemptionPolicy`` other than ``Never``), ``preemptable`` whether it may be evicted for others
     (``volcano.sh/preemptable``). ``nominated`` is the node on which room is made for it (``nominatedNodeName``),
     ``disruption`` the reason for which it is about to be ended (condition ``DisruptionTarget``), empty for none.
+    ``owner`` is its controller, as ``Kind/name``, empty for none.
     """
 
     namespace: str
@@ -152,6 +153,7 @@ class Pod:
     preemptable: bool = True
     nominated: NodeName | None = None
     disruption: str = ""
+    owner: str = ""
 
     @property
     def full_name(self) -> str:
@@ -197,7 +199,7 @@ class PodRecord:
     longer count; ``strangers`` are allocations that name devices the node does not have: they are kept and shown, never
     freed. ``unlocated`` is what becomes allocations once the node is known. ``made_at`` is when the pod was created
     (Unix seconds), ``None`` where that is not known; ``preemptable`` whether it may be evicted for other pods;
-    ``disruption`` the reason for which it is about to be ended, empty for none.
+    ``disruption`` the reason for which it is about to be ended, ``owner`` its controller (``Kind/name``), or empty.
     """
 
     namespace: str
@@ -219,6 +221,7 @@ class PodRecord:
     made_at: int | None = None
     preemptable: bool = True
     disruption: str = ""
+    owner: str = ""
 
     @property
     def full_name(self) -> str:

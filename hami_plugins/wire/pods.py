@@ -114,7 +114,17 @@ def pod(raw: object, *, default_requests: bool = True) -> Pod:
         preemptable=annotations.get(PREEMPTABLE_KEY, labels.get(PREEMPTABLE_KEY, "")) != "false",
         nominated=_nominated(status, annotations),
         disruption=_disruption(status),
+        owner=_controller(body),
     )
+
+
+def _controller(raw: Json) -> str:
+    """The controller of the pod as ``Kind/name``; of what cannot be read of its owners nothing is said."""
+    for each in owners(raw):
+        kind, name = text(each.get("kind")), text(each.get("name"))
+        if each.get("controller") is True and kind and name:
+            return f"{kind}/{name}"
+    return ""
 
 
 def _nominated(status: Json, annotations: Mapping[str, str]) -> NodeName | None:

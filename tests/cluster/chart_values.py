@@ -124,6 +124,11 @@ ALLOCATOR_SETS: Final[Mapping[str, Values]] = MappingProxyType(
             "webhooks": {"jobs": True},
             "fullnameOverride": "cards",
         },
+        "charged": {
+            "settings": {"charging": {"ownerLabel": "example.com/team"}},
+            "journalVolume": {"persistentVolumeClaim": {"claimName": "journal"}},
+            "monitoring": {"prometheusRule": {"enabled": True}, "dashboard": {"enabled": True}},
+        },
     }
 )
 """Values of ``allocator``."""

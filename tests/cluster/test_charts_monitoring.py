@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from hami_plugins.occupancy.charge_queries import ChargeQuery
+from tests.cluster.helm import ALLOCATOR
 from tests.cluster.monitored import MINUTES, MONITORED, Monitored
 
 EVERY = pytest.mark.parametrize("name", MONITORED)
@@ -67,6 +69,59 @@ def test_every_query_of_the_dashboard_has_an_answer(
     query = f"count({chart.queries()[panel]}) > bool 0"
     asked = {"expr": query, "eval_time": f"{MINUTES}m", "exp_samples": [{"labels": "{}", "value": 1}]}
     promtool(programs, chart, tmp_path, {"interval": "1m", "input_series": series, "promql_expr_test": [asked]})
+
+
+def test_recorded_hours_are_those_that_were_held(programs: Mapping[str, Path], tmp_path: Path) -> None:
+    """Half a card with 20 GiB for 90 minutes: in the last hour half a device-hour and 20 GiB-hours."""
+    rules = ALLOCATOR / "files" / "recording.yaml"
+    command = [str(programs["promtool"]), "check", "rules", "--lint-fatal", str(rules)]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    payer = 'pod_namespace="team",queue="gold",owner="Job/train",vendor="NVIDIA"'
+    scraped = f'{payer},namespace="NAMESPACE",pod="RELEASE-x-y"'
+    held = {"allocated_devices": "0.5", "allocated_memory_bytes": str(20 << 30)}
+    labels = ('owner="Job/train"', 'pod_namespace="team"', 'queue="gold"', 'vendor="NVIDIA"')
+    asked = [
+        {
+            "expr": f"namespace_queue_owner:{name}:sum1h",
+            "eval_time": "90m30s",
+            "exp_samples": [{"labels": f"namespace_queue_owner:{name}:sum1h{{{','.join(labels)}}}", "value": value}],
+        }
+        for name, value in (("hami_device_hours", 0.5), ("hami_gib_hours", 20))
+    ]
+    series = [
+        {"series": f"hami_allocator_{name}{{{scraped}}}", "values": f"{value}x120"} for name, value in held.items()
+    ]
+    tests = {"interval": "1m", "input_series": series, "promql_expr_test": asked}
+    file = tmp_path / "tests.yaml"
+    file.write_text(yaml.safe_dump({"rule_files": [str(rules)], "evaluation_interval": "1m", "tests": [tests]}))
+    done = subprocess.run([programs["promtool"], "test", "rules", file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("query", ChargeQuery)
+def test_prometheus_understands_what_usage_asks(
+    programs: Mapping[str, Path], tmp_path: Path, query: ChargeQuery
+) -> None:
+    """A pod that holds 20 GiB for an hour, uses a tenth of it and computes half of the time: 60 samples."""
+    chart = MONITORED["allocator"]
+    pod = 'exported_namespace="team",exported_pod="p",namespace="kube-system",pod="agent"'
+    payer = 'pod_namespace="team",queue="gold",owner="Job/train",vendor="NVIDIA"'
+    series = {
+        "hami_allocator_active": "1x120",
+        f"hami_allocator_allocated_devices{{{payer}}}": "0.5x120",
+        f"hami_allocator_allocated_memory_bytes{{{payer}}}": "20x120",
+        f'volcano_vgpu_container_memory_allocated_bytes{{{pod},uuid="GPU-1"}}': "20x120",
+        f'volcano_vgpu_container_memory_used_bytes{{{pod},uuid="GPU-1",kind="data"}}': "2x120",
+        f'volcano_vgpu_container_utilization_ratio{{{pod},uuid="GPU-1"}}': "0.5x120",
+    }
+    sums = {"DEVICES": 30, "MEMORY": 1200, "ANSWERED": 60, "ALLOCATED": 1200, "USED": 120, "BUSY": 30, "MINUTES": 60}
+    asked = {
+        "expr": f"sum({query.text(60)})",
+        "eval_time": "90m30s",
+        "exp_samples": [{"labels": "{}", "value": sums[query.name]}],
+    }
+    told = [{"series": name, "values": values} for name, values in series.items()]
+    promtool(programs, chart, tmp_path, {"interval": "1m", "input_series": told, "promql_expr_test": [asked]})
 
 
 @EVERY

@@ -36,6 +36,15 @@ class ReportForm(StrEnum):
     YAML = "yaml"
 
 
+class ChargeForm(StrEnum):
+    """How charges are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+    CSV = "csv"
+
+
 class VetForm(StrEnum):
     """How findings are printed."""
 

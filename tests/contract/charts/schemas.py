@@ -226,6 +226,7 @@ def allocator() -> Schema:
         "moreVendors": {"type": "array", "items": _vendor()},
         "schedulerName": NAME,
         "kubeScheduler": _kube_scheduler(),
+        "journalVolume": OBJECT,
         "networkPolicy": NETWORK_POLICY,
         "nodePolicy": members(enabled=FLAG),
         "allocationPolicy": ALLOCATION_POLICY,

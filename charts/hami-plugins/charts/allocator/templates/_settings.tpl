@@ -24,5 +24,8 @@
   "listen" (dict "host" .Values.listenHost "port" .Values.ports.plain)
   "webhooks" (dict "host" .Values.listenHost "port" .Values.ports.webhooks "configuration" (include "allocator.webhookConfiguration" .))
   "certificate" (dict "directory" (include "allocator.directory" .) "bootstrap" (eq $certificate.source "bootstrap") "secret" (include "allocator.certificateSecret" .) "names" ($certificate.names | default list)) -}}
+{{- if .Values.journalVolume -}}
+{{- $_ := set $ours "charging" (dict "journalDirectory" "/var/lib/hami-plugins/journal") -}}
+{{- end -}}
 {{- toYaml (merge $ours (deepCopy .Values.settings)) -}}
 {{- end -}}
