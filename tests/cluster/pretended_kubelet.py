@@ -62,7 +62,7 @@ class PretendedKubelet:
         return sorted(self.deleted)
 
     def wait_bound(self, *names: str) -> None:
-        """Until it has seen these bound, and with them all that happened before: its watch comes after the API server."""
+        """Until it has seen these bound, and with them all that happened before: its watch lags the API server."""
         wait_until(lambda: self.bound.keys() >= set(names), f"the kubelet knows of {names}", 30, interval=0.02)
 
     def _note(self, change: ObjectChange) -> None:

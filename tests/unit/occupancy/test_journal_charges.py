@@ -41,11 +41,8 @@ def a_run(
     began: int, *events: tuple[int, JournalEvent], name: str = "", listed: tuple[HeldAmount, ...] = ()
 ) -> list[JournalRecord]:
     """A run that began at a minute of the day and found these pods; the events are minutes after its beginning."""
-    first: list[tuple[int, JournalEvent]] = [
-        (0, RunBegan(began * MINUTES)),
-        *((0, PodHeld(each)) for each in listed),
-        (0, AllListed()),
-    ]
+    found = ((0, PodHeld(each)) for each in listed)
+    first: list[tuple[int, JournalEvent]] = [(0, RunBegan(began * MINUTES)), *found, (0, AllListed())]
     return [
         JournalRecord(run=name or f"run at {began}", elapsed_milliseconds=at * MINUTES, event=event)
         for at, event in (*first, *events)
