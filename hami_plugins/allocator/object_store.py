@@ -10,6 +10,7 @@ import structlog
 
 from hami_plugins.errors import WireError
 from hami_plugins.kube.reflector import ObjectChange
+from hami_plugins.model.versions import MappingVersion
 from hami_plugins.wire.fields import Json
 
 Value = TypeVar("Value")
@@ -30,7 +31,8 @@ class ObjectStore(Generic[Value]):
         self._lock = threading.Lock()
         self._known: dict[str, tuple[str, Value]] = {}
         self._by_name: dict[str, Value] = {}
-        self._shown: Mapping[str, Value] | None = None
+        self._shown = MappingVersion[Value]({}, None, ())
+        self._unshown: set[str] = set()
 
     def changed(self, change: ObjectChange) -> None:
         """An object came, changed or went."""
@@ -47,7 +49,7 @@ class ObjectStore(Generic[Value]):
             before = self._known.get(change.uid)
             if before == found:
                 return
-            self._shown = None
+            self._unshown.update(name for name, _ in filter(None, (before, found)))
             if found is not None:
                 self._known[change.uid] = found
                 self._by_name[found[0]] = found[1]
@@ -64,6 +66,7 @@ class ObjectStore(Generic[Value]):
     def by_name(self) -> Mapping[str, Value]:
         """All that are known; the same value until one of them changes."""
         with self._lock:
-            if self._shown is None:
-                self._shown = self._by_name.copy()
+            if self._unshown:
+                self._shown = MappingVersion(self._by_name, self._shown, self._unshown)
+                self._unshown.clear()
             return self._shown

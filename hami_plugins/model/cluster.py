@@ -140,9 +140,12 @@ class ClusterSnapshot:
     taken_at: int | None = None
     listing: Listing | None = None
     evicted: Mapping[str, str] = field(default_factory=dict)
-    position: Mapping[NodeName, int] = field(init=False)
+    position: Mapping[NodeName, int] = field(default_factory=dict)
+    """Where in ``nodes`` each is, worked out; ``replace`` hands it on, so that the same names need no second look."""
 
     def __post_init__(self) -> None:
+        if list(self.position) == [entry.name for entry in self.nodes]:
+            return
         ordered = tuple(sorted(self.nodes, key=lambda entry: entry.name))
         object.__setattr__(self, "nodes", ordered)
         object.__setattr__(self, "position", {entry.name: at for at, entry in enumerate(ordered)})

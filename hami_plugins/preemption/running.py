@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import compress
-from operator import is_not
 from typing import Final, NamedTuple
 
 from hami_plugins.model.cluster import ClusterSnapshot, PodGroup
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.units import NodeName
+from hami_plugins.model.versions import changed_names
 from hami_plugins.preemption.values import EvictedPod
 from hami_plugins.queueing import gangs
 from hami_plugins.queueing.gangs import Need
@@ -253,12 +252,11 @@ class RunningPodIndex:
 
 def _changed(before: Mapping[str, PodGroup], after: Mapping[str, PodGroup]) -> list[str]:
     """The names of the groups that came, went or changed in what running pods count with."""
-    if before is after:
-        return []
-    others = compress(after, map(is_not, map(before.get, after), after.values()))
-    found = [name for name in others if name not in before or _counts_with(before[name]) != _counts_with(after[name])]
-    came = sum(name not in before for name in found)
-    return [*found, *(before.keys() - after.keys())] if len(before) + came > len(after) else found
+    return [
+        name
+        for name in changed_names(before, after)
+        if name not in before or name not in after or _counts_with(before[name]) != _counts_with(after[name])
+    ]
 
 
 def _counts_with(group: PodGroup) -> tuple[object, ...]:
