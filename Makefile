@@ -66,6 +66,7 @@ pace: $(READY) ## how long pods take to be bound, on the real components, with a
 	@$(BIN)/python -m tests.cluster.building
 	@$(BIN)/python -m tests.cluster.pace $(ARGS)
 	@$(BIN)/python -m tests.cluster.kube_pace 1000 5000
+	@$(BIN)/python -m tests.cluster.kube_pace 1000 5000 --answer best
 
 lint: $(READY) ## style, format, types and who imports whom
 	@$(BIN)/ruff check --quiet

@@ -44,8 +44,8 @@ class Product:
     """The vendors of an allocator, and what it does.
 
     ``marker`` is the annotation, with its value, of pods that must not be bound without an allocation. ``binds`` is
-    whether pods are bound for kube-scheduler. ``planner`` makes what knows more than the devices of one node, one for
-    each cache.
+    whether pods are bound for kube-scheduler, ``names_best`` whether it is told of the best node alone. ``planner``
+    makes what knows more than the devices of one node, one for each cache.
 
     ``schedulers`` are Volcano's. ``described`` is as in ``NodeAnswers``.
     ``jobs`` answers the creation of a Volcano Job (``None``: no webhook for those).
@@ -59,6 +59,7 @@ class Product:
     schedulers: Collection[str] = ("volcano",)
     jobs: Callable[[Json], Answer] | None = None
     binds: bool = False
+    names_best: bool = False
     planner: Callable[[], AllocationPlanner] = AllocationPlanner
     described: Callable[[Json], Json] = as_it_is
     carries: Callable[[NodeName, PodInfo, Mapping[str, str]], Mapping[str, str] | None] = nothing_carried

@@ -32,6 +32,7 @@ def product_of(settings: AllocatorSettings, vendors: Registry, extension: Alloca
         schedulers=settings.volcano.schedulers,
         jobs=None if extension is None else extension.jobs,
         binds=settings.scheduler.binds,
+        names_best=settings.scheduler.nodes == "best",
         described=templates_of(settings, vendors),
         planner=AllocationPlanner if extension is None else extension.planner,
         carries=volcano_carried if mode is AllocatorMode.WEBHOOK else nothing_carried,

@@ -8,9 +8,9 @@ according to the API server, and with what it asks for there.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import structlog
@@ -29,9 +29,9 @@ from hami_plugins.engine.annotate import labels_of
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.errors import KubeError, WireError
 from hami_plugins.kube import paths
-from hami_plugins.model.units import PodUid
+from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.wire import lenient, scheduler_extender
-from hami_plugins.wire.scheduler_extender import ToBind, Unfit
+from hami_plugins.wire.scheduler_extender import Candidates, ToBind, Unfit
 
 _REFUSED: Final = range(400, 500)
 """Statuses with which the API server says that it has not done something, and will not."""
@@ -46,15 +46,17 @@ _log = structlog.get_logger(__name__)
 class SchedulerExtender:
     """``read`` is asked for a pod that the watch has not shown yet, ``create`` posts a Binding (``KubeError``).
 
-    Without ``create`` no pod is bound. ``locks`` are those that HAMi's device plugins wait for. ``marker`` is the
-    annotation that sends a Binding to the webhook; ``now_ns`` gives Unix nanoseconds. ``waiting`` is told of each pod
-    of which a scheduler asks, and of those that are bound; calls with whole nodes may be simulations. Without
-    ``preemption`` the scheduler's own victims stand.
+    Without ``create`` no pod is bound. With ``names_best`` a ``filter`` call with names, which is no simulation, is
+    told of the one node whose devices suit the pod best (HAMi 2.10 ``pkg/scheduler/scheduler.go`` ``Filter``).
+    ``locks`` are those that HAMi's device plugins wait for. ``marker`` is the annotation that sends a Binding to the
+    webhook; ``now_ns`` gives Unix nanoseconds. ``waiting`` is told of each pod of which a scheduler asks, and of those
+    that are bound; calls with whole nodes may be simulations. Without ``preemption`` the scheduler's own victims stand.
     """
 
     cache: LockedAllocationCache
     read: ReadPod
     create: Callable[[str, Mapping[str, Any]], object] | None
+    names_best: bool = False
     marker: Mapping[str, str]
     metrics: AllocatorMetrics
     locks: PodLocks | None = None
@@ -73,17 +75,26 @@ class SchedulerExtender:
         except WireError as error:
             self.metrics.answered("filter", "unreadable")
             return scheduler_extender.filter_error(str(error))
+        left = call.names
         if blocking_reason := self.cache.blocking_reason(intake):
             refused = dict.fromkeys(call.names, Unfit(blocking_reason, lasting=True))
         else:
             wants = intake.demand.devices.wants_devices
             refused = self.cache.refusals(call.names, intake, call.given) if wants else {}
+            if self.names_best and wants and call.objects is None:
+                left = self._best(call, intake, refused)
             self.cache.claim(intake.pod.uid)
             if self.waiting is not None and wants and call.objects is None:
                 fits = len(refused) < len(call.names)
                 self.waiting.asked(intake, call.names, fits=fits, known=self._seen(intake) is not None)
         self.metrics.answered("filter", "refused" if len(refused) == len(call.names) else "fits")
-        return scheduler_extender.filter_reply(call, refused)
+        return scheduler_extender.filter_reply(replace(call, names=left), refused)
+
+    def _best(self, call: Candidates, intake: PodInfo, refused: Collection[NodeName]) -> tuple[NodeName, ...]:
+        """The best of the nodes that take the pod, the first of equals; all where none does."""
+        scores = self.cache.scores(call.names, intake, call.given)
+        fit = [name for name in call.names if name in scores and name not in refused]
+        return (max(fit, key=scores.__getitem__),) if fit else call.names
 
     def _seen(self, intake: PodInfo) -> WatchedPod | None:
         """The pod as the API server has it, else ``None``: anybody may ask about pods that do not exist."""

@@ -294,6 +294,7 @@ class AllocatorServer(Replica):
             cache=session.cache,
             read=self._rationed,
             create=self._binder(session) if self._product.binds else None,
+            names_best=self._product.names_best,
             marker=dict((self._product.marker,)),
             metrics=self._metrics,
             locks=locks,

@@ -42,6 +42,10 @@ class KubeSchedulerSettings(SchedulerSettings):
     """kube-scheduler with the allocator as its extender."""
 
     binds: bool = Field(True, description="Whether kube-scheduler may leave Bindings to the server.")
+    nodes: Literal["all", "best"] = Field(
+        "all",
+        description="Nodes in answers to `filter`: `all` that fit, or the `best` one by its devices, as HAMi answers.",
+    )
 
 
 class VolcanoAllocatorSettings(VolcanoSettings):

@@ -51,10 +51,16 @@ class HamiAllocator:
     """The server for NVIDIA's cards, its webhooks installed, and a kube-scheduler told to ask it.
 
     Several ``replicas`` stand behind a Service of which one answers at a time. With ``preemption`` it may evict.
+    ``nodes`` is how many of them ``filter`` names.
     """
 
     def __init__(
-        self, plane: ControlPlane, *, replicas: int = 1, preemption: Mapping[str, object] | None = None
+        self,
+        plane: ControlPlane,
+        *,
+        replicas: int = 1,
+        preemption: Mapping[str, object] | None = None,
+        nodes: str = "all",
     ) -> None:
         self.plane = plane
         folder = plane.machine.root / "hami-allocator"
@@ -65,6 +71,7 @@ class HamiAllocator:
             "certificate": {"directory": str(folder), "bootstrap": True, "names": ["127.0.0.1"]},
             "reservation": 61,
             "lease": {"duration": LEASE, "deadline": 3, "retry": 0.5},
+            "scheduler": {"nodes": nodes},
             **({} if preemption is None else {"preemption": dict(preemption)}),
         }
         rules = RULES if preemption is None else (*RULES, *RIGHTS_TO_EVICT)

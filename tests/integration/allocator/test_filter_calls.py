@@ -77,3 +77,24 @@ def test_whole_nodes_are_answered_as_whole_nodes_with_those_that_do_not_exist(tm
     assert {each["Host"] for each in ranked} == {"n1", "n2", "template", "empty", "garbled"}
     assert len(large["Nodes"]["items"]) + len(large["FailedAndUnresolvableNodes"] or {}) == 1_500
     assert (unknown["NodeNames"], len(unknown["FailedAndUnresolvableNodes"])) == ([], 10_000)
+
+
+def test_where_it_is_set_the_best_node_alone_is_named(tmp_path: Path) -> None:
+    """The fullest node that has room is the best; calls with whole nodes may be simulations, and get all."""
+    nodes = [a_node(name) for name in ("n1", "n2", "n3", "n4")]
+    with hami(tmp_path, *nodes, bare_node("plain"), scheduler={"nodes": "best"}) as (place, client):
+        place.put(
+            a_holder("half", "n2", "GPU-n2-0", 20_000),
+            *(a_holder(f"full-{at}", "n3", f"GPU-n3-{at}", 40_000) for at in range(2)),
+        )
+        (pod, large) = place.create(a_pod("p", 10_000), a_pod("large", 50_000))
+        asked = ["n1", "n2", "n3", "n4", "plain"]
+        reply = wait_for(lambda: _with_failed(call(client, "filter", Pod=pod, NodeNames=asked)))
+        rest = call(client, "filter", Pod=pod, NodeNames=["n4", "n1"])
+        whole = call(client, "filter", Pod=pod, Nodes={"items": nodes, "metadata": {}}, NodeNames=None)
+        nowhere = call(client, "filter", Pod=large, NodeNames=asked)
+    assert (reply["NodeNames"], list(reply["FailedNodes"])) == (["n2"], ["n3"])
+    assert list(reply["FailedAndUnresolvableNodes"]) == ["plain"]
+    assert rest["NodeNames"] == ["n4"], "of equal ones the first that the scheduler names"
+    assert [each["metadata"]["name"] for each in whole["Nodes"]["items"]] == ["n1", "n2", "n4"]
+    assert nowhere["NodeNames"] == []
