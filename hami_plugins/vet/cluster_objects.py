@@ -1,4 +1,4 @@
-"""The cluster's own objects that ``vet`` looks at beside manifests: nodes, queues, gangs, and what tells of Volcano.
+"""The cluster's own objects that ``vet`` looks at beside manifests: nodes, queues, gangs, and what tells of them.
 
 They come from a dump whose text is not kept, so what is said about them has no line; the object is named, and the path
 leads from the top of the dump.
@@ -13,7 +13,10 @@ from hami_plugins.inputs.list_reader import SNAPSHOT_KIND
 from hami_plugins.inputs.manifests import Document, Path
 from hami_plugins.inputs.manifests.reader import Text
 from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.vet import known_managers
 from hami_plugins.vet.resources import Subject
+from hami_plugins.wire import koordinator_devices
+from hami_plugins.wire.lenient import inside
 from hami_plugins.wire.pages import with_kind
 from hami_plugins.wire.yaml_text import NOWHERE, TextPosition, YamlDocument
 
@@ -43,8 +46,21 @@ def of(raw: object, source: str) -> Iterator[Document]:
         if isinstance(items, list) and (kind.endswith("List") or kind == SNAPSHOT_KIND):
             implied = "" if kind == SNAPSHOT_KIND else kind.removesuffix("List")
             waiting.extend(((*path, "items", at), with_kind(items[at], implied)) for at in reversed(range(len(items))))
-        elif kind in _LOOKED_AT or kind in _TELLING:
+        elif kind in _LOOKED_AT or kind in _TELLING or _tells_of_managers(each, kind):
             yield Document(raw=_complete(each, kind), number=1, file=file, base=path)
+
+
+def _tells_of_managers(raw: Mapping[str, object], kind: str) -> bool:
+    """Whether an object tells who gives out devices; of all the pods of a cluster few do."""
+    match kind:
+        case "Pod":
+            return known_managers.program_of(raw) is not None
+        case "DaemonSet":
+            return known_managers.program_of(inside(raw, "spec", "template")) is not None
+        case koordinator_devices.KIND:
+            return koordinator_devices.is_one(raw)
+        case _:
+            return kind == "ResourceSlice"
 
 
 def _complete(raw: Mapping[str, object], kind: str) -> Mapping[str, object]:

@@ -17,6 +17,7 @@ from hami_plugins.vet import parsed_requests
 from hami_plugins.vet.findings import Check, Violation
 from hami_plugins.vet.hardware import Hardware
 from hami_plugins.vet.installed import NOTHING_KNOWN, Installed
+from hami_plugins.vet.managers import ManagerSigns
 from hami_plugins.vet.parsed_requests import ParsedRequest
 from hami_plugins.vet.pods_by_queue import NOBODY, PodsByQueue
 from hami_plugins.vet.resources import ContainerView, PodView, Subject
@@ -32,7 +33,7 @@ class Context:
     ``declared`` are the full names of the objects by group and kind, ``unseen`` the namespaces that the webhook is told
     to ignore. ``rule_names`` are the ids and names of all rules, in lower case. ``listed`` are the documents that are
     objects of the cluster itself, ``volcano`` is what is known of its Volcano, ``queues`` are those of both, and
-    ``occupants`` the cluster's pods.
+    ``occupants`` the cluster's pods. ``signs`` is what objects beside the nodes tell of who gives out their devices.
     """
 
     registry: Registry
@@ -48,6 +49,7 @@ class Context:
     volcano: Installed = NOTHING_KNOWN
     queues: Mapping[str, Queue] = field(default_factory=dict)
     occupants: PodsByQueue = NOBODY
+    signs: ManagerSigns = field(default_factory=ManagerSigns)
     snapshot: ClusterSnapshot | None = None
     idle: ClusterSnapshot | None = None
     hardware: Hardware | None = None

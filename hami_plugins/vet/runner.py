@@ -16,6 +16,7 @@ from hami_plugins.vet.context import Context, declared, where
 from hami_plugins.vet.findings import VetFinding, VetRule, VetSeverity, Violation
 from hami_plugins.vet.hardware import Hardware
 from hami_plugins.vet.installed import installed
+from hami_plugins.vet.managers import ManagerSigns
 from hami_plugins.vet.pods_by_queue import NOBODY, PodsByQueue
 from hami_plugins.vet.queues import queues
 from hami_plugins.vet.reader import UnreadableManifest
@@ -69,6 +70,7 @@ def _context(
         listed=frozenset(each.document for each in there),
         volcano=installed((*subjects, *there), settings),
         queues=queues((*there, *subjects), snapshot),
+        signs=ManagerSigns.of((*there, *subjects)),
         occupants=NOBODY if snapshot is None else PodsByQueue.of(snapshot),
         unseen=frozenset(each.name for each in subjects if each.kind == "Namespace" and is_unseen(each.labels)),
         suppressions=suppression.suppressions((*subjects, *there)),

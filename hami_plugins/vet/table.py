@@ -22,6 +22,7 @@ from hami_plugins.vet import (
     safety,
     scheduling,
     shapes,
+    two_managers,
     values,
 )
 from hami_plugins.vet.findings import VetRule
@@ -40,6 +41,7 @@ RULES: Final[tuple[VetRule, ...]] = (
     *quotas.RULES,
     *enqueue.RULES,
     *nodes.RULES,
+    *two_managers.RULES,
     *allocator.RULES,
     *sorted((*capacity.RULES, *fit.RULES), key=lambda rule: rule.id),
     *koordinator.RULES,

@@ -19,6 +19,10 @@ from hami_plugins.wire.fields import Json
 
 _Value = TypeVar("_Value")
 
+AGENTS_KEY: Final = "hami-plugins.io/volcano-vgpu-agents"
+"""Our own: the DaemonSet (``namespace/name``) whose agent registers a node's cards, in either dialect, so that it is
+found when no agent is there."""
+
 DEFAULT_MODE: Final = "hami-core"
 """The mode of a device whose record has none (the seven fields of old)."""
 

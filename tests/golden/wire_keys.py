@@ -18,6 +18,7 @@ from hami_plugins.wire import (
     koordinator,
     koordinator_devices,
     koordinator_hints,
+    node_devices,
     scoring_weights,
 )
 from koordinator_adapter.core.devices import wanted
@@ -71,7 +72,7 @@ SHARED: Final[Mapping[str, Mapping[str, str]]] = {
         "label shape": templates_of_fleets.SHAPE_LABEL,
         "annotation end of block": capacity_block_end.END_KEY,
         "annotation touched": TOUCHED_KEY,
-        "annotation agents": register.AGENTS_KEY,
+        "annotation agents": node_devices.AGENTS_KEY,
         "annotation leftovers": register.LEFTOVERS_KEY,
     },
     "nodes, Neuron": {

@@ -16,7 +16,7 @@ from hami_plugins.engine.eligibility import selected
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths, removal
 from hami_plugins.kube.port import KubeApi, Selection
-from hami_plugins.wire import lenient, pods
+from hami_plugins.wire import lenient, node_devices, pods
 from hami_plugins.wire.fields import Json
 from volcano_vgpu.agent.cleanup import Remains
 from volcano_vgpu.core import register
@@ -119,7 +119,7 @@ class Uninstaller:
         said: dict[str, str] = {}
         for page in self._api.list_pages(Selection(paths.NODES, "Node")):
             for node in page.items:
-                if owner := register.annotations_of(node).get(register.AGENTS_KEY):
+                if owner := register.annotations_of(node).get(node_devices.AGENTS_KEY):
                     said[str(node["metadata"]["name"])] = owner
         ours = {name for name, owner in said.items() if owner == self._release.daemon_set}
         return tuple(sorted(ours | {name for _, name in self._agents() if name not in said}))

@@ -39,9 +39,6 @@ from volcano_vgpu.core.slots import key_of
 
 REGISTER_KEY: Final = SPEC.keys.register
 HANDSHAKE_KEY: Final = SPEC.keys.handshake
-AGENTS_KEY: Final = "hami-plugins.io/volcano-vgpu-agents"
-"""Our own: the DaemonSet (``namespace/name``) whose agent says all this, so that it is found when no agent is there."""
-
 LEFTOVERS_KEY: Final = "hami-plugins.io/volcano-vgpu-leftovers"
 """Our own: what of ended pods the agent cannot remove from the node's disk, and why. Absent where nothing stays."""
 
@@ -142,7 +139,7 @@ def desired(
     if leftovers:
         annotations[LEFTOVERS_KEY] = leftovers
     if settings.daemon_set:
-        annotations[AGENTS_KEY] = settings.daemon_set
+        annotations[node_devices.AGENTS_KEY] = settings.daemon_set
     return NodeRegistration(
         annotations=annotations,
         removed=frozenset({LEFTOVERS_KEY} if leftovers == "" else ()) | hami_register.obsolete(annotations),
@@ -214,7 +211,7 @@ def withdrawal(node: Json, settings: AgentSettings) -> Changes:
     held = annotations_of(node)
     volcanos, hamis = settings.speaking(Dialect.VOLCANO), settings.speaking(Dialect.HAMI)
     keys = (*_said_in(Dialect.VOLCANO, held), *_said_in(Dialect.HAMI, held))
-    annotations = dict.fromkeys((*keys, *(key for key in (AGENTS_KEY, LEFTOVERS_KEY) if key in held)))
+    annotations = dict.fromkeys((*keys, *(key for key in (node_devices.AGENTS_KEY, LEFTOVERS_KEY) if key in held)))
     names = [*_summed(volcanos), volcanos.names.count]
     if settings.speaks_hami or _said_in(Dialect.HAMI, held):
         names.append(hamis.names.count)

@@ -14,11 +14,11 @@ from hami_plugins.errors import ConfigError, KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect_to
 from hami_plugins.sandbox.apiserver import ApiServer
+from hami_plugins.wire.node_devices import AGENTS_KEY
 from tests.schema import published
 from tests.unit.volcano_vgpu.cards import settings
 from volcano_vgpu.commands.uninstallation import AgentRelease, Uninstaller, for_good
 from volcano_vgpu.commands.verification import verdict, verify
-from volcano_vgpu.core.register import AGENTS_KEY
 
 OURS = "GPU-aaaaaaaa-1,10,40960,NVIDIA-A100,true,hami-core:"
 RELEASE = AgentRelease("system", "one-volcano-vgpu")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hami_plugins.model.units import DeviceId, MiB
 from hami_plugins.vendors.volcano import TOUCHED_KEY
-from hami_plugins.wire import volcano
+from hami_plugins.wire import node_devices, volcano
 from tests.unit.volcano_vgpu.cards import GEOMETRIES, card, inventory, settings, sick, uuid
 from volcano_vgpu.core import register
 from volcano_vgpu.core.model import SharingMode
@@ -247,10 +247,10 @@ def test_withdrawing_takes_back_what_was_written_and_nothing_else() -> None:
 
 def test_a_node_says_whose_agents_speak_for_it_until_that_is_taken_back() -> None:
     words = desired(inventory(card(0)), settings(daemon_set="vgpu/agents"))
-    assert words.annotations[register.AGENTS_KEY] == "vgpu/agents"
-    assert register.AGENTS_KEY not in desired(inventory(card(0)), settings()).annotations
+    assert words.annotations[node_devices.AGENTS_KEY] == "vgpu/agents"
+    assert node_devices.AGENTS_KEY not in desired(inventory(card(0)), settings()).annotations
     taken = register.withdrawal(said(words), settings()).node["metadata"]["annotations"]
-    assert taken[register.AGENTS_KEY] is None
+    assert taken[node_devices.AGENTS_KEY] is None
 
 
 def test_a_node_says_what_cannot_be_removed_from_it_until_nothing_is_left() -> None:
