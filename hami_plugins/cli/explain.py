@@ -12,6 +12,7 @@ from hami_plugins.cli.kit.edge import Exit
 from hami_plugins.cli.kit.inputs import cluster_source
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.cli.plan import NANOSECONDS
+from hami_plugins.engine import static_mig
 from hami_plugins.errors import ManifestError
 from hami_plugins.explain import explain
 from hami_plugins.explain.jobs import KINDS, pods_of
@@ -43,6 +44,7 @@ def run(order: ExplainOptions) -> int:
     beside = _beside(order.usage)
     source = replace(cluster_source(order.snapshot, order.fleet, order.context, order.kubeconfig), evictions=True)
     snapshot = inputs.cluster(source, registry)
+    registry = static_mig.scheduled(snapshot, registry)
     release = releases.release_of(order.scheduler) if order.scheduler else None
     assigner = releases.assigner_of(order.assigner) if order.assigner else settings.volcano.assigner
     now = time.time_ns() / NANOSECONDS

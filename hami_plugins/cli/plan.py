@@ -12,6 +12,7 @@ from hami_plugins.cli.kit import inputs, output
 from hami_plugins.cli.kit.edge import Exit
 from hami_plugins.cli.kit.inputs import ClusterSource, cluster_source
 from hami_plugins.cli.kit.options import Form
+from hami_plugins.engine import static_mig
 from hami_plugins.errors import ManifestError
 from hami_plugins.explain.answers import Answers
 from hami_plugins.explain.messages import counted
@@ -64,6 +65,7 @@ def run(order: PlanOptions) -> int:
     snapshot = what_if.with_nodes(what_if.without(snapshot, order.without or ()), order.add_nodes or (), registry)
     submitted = workloads.read(read, namespace=order.namespace or "default", pod_groups=snapshot.pod_groups)
     snapshot = submission.with_objects(snapshot, submitted)
+    registry = static_mig.scheduled(snapshot, registry)
     release = releases.release_of(order.scheduler) if order.scheduler else None
     assigner = releases.assigner_of(order.assigner) if order.assigner else settings.volcano.assigner
     now_ns, rules = time.time_ns(), what_if.with_policy(rules, order.policy)

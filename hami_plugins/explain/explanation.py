@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from heapq import nlargest
 from typing import Final
 
+from hami_plugins.engine import static_mig
 from hami_plugins.engine.apply import without_pods
 from hami_plugins.engine.choice import Choice, choice_of
 from hami_plugins.engine.decide import DecisionRequest, PodDemand
@@ -117,7 +118,8 @@ def explain(
     for pod in snapshot.pending:
         if pod.full_name == full_name:
             about = _pending(planner, snapshot, pod, limit, spare_shapes)
-            nothing = not about.plan.intake.refusal and not about.plan.intake.demand.devices.wants_devices
+            asks = about.plan.intake.demand.devices.wants_devices or _instances(planner, pod.constraints.requests)
+            nothing = not about.plan.intake.refusal and not asks
             gaps = completeness.gaps(snapshot, (pod,))
             was = eviction_of(snapshot, full_name)
             return Explanation(
@@ -127,7 +129,8 @@ def explain(
     for entry in snapshot.nodes:
         for record in entry.pods:
             if record.full_name == full_name:
-                nothing = not any(allocation.shares for allocation in record.allocations)
+                holds = any(allocation.shares for allocation in record.allocations)
+                nothing = not holds and not _instances(planner, record.requests)
                 running = _running(planner, snapshot, entry, record)
                 being = eviction_of(snapshot, full_name, record, entry.name)
                 return Explanation(
@@ -158,6 +161,11 @@ def _pending(
         evictions=evicting.evictions_for(pod),
         in_vain=evicting.in_vain.get(pod.full_name),
     )
+
+
+def _instances(planner: Planner, requests: Iterable[tuple[str, int]]) -> bool:
+    """Whether plain requests are of MIG instances that NVIDIA's device plugin offers."""
+    return bool(static_mig.asked(requests, planner.registry))
 
 
 def _beside_its_gang(plan: PodPlan, whole: Plan) -> PodPlan:

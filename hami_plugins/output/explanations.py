@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hami_plugins.engine import static_mig
 from hami_plugins.engine.holdings import InconsistencyKind
 from hami_plugins.engine.registry import Registry
 from hami_plugins.explain import drawings, preemption
@@ -102,7 +103,11 @@ def _running(found: Explanation, about: RunningExplanation, registry: Registry) 
     state = "terminating" if about.record.terminating else "running"
     yield TextLine(f"{found.pod}: {state} on {about.node.name}", "bad" if about.flaws else "good")
     slices = held_slices(about)
-    yield TextLine(f"  holds {cards_words(slices)}: {shares_words(slices)}" if slices else "  it holds no devices")
+    instances = static_mig.asked(about.record.requests, registry)
+    if slices or not instances:
+        yield TextLine(f"  holds {cards_words(slices)}: {shares_words(slices)}" if slices else "  it holds no devices")
+    for name, number in instances.items():
+        yield TextLine(f"  holds {name}={number}: MIG instances; which of them, only the kubelet of its node knows")
     for drawing in drawings.of_running(about.record, about.node, registry):
         yield from (TextLine(f"    {row}") for row in grids.lines(drawing))
     told = [

@@ -18,7 +18,7 @@ from hami_plugins.vet.resources import ContainerView, PodView, ResourceEntry
 def no_such_device(spec: VendorSpec, container: ContainerView, pod: PodView, context: Context) -> Iterator[Violation]:
     """Vendors that no node has."""
     hardware = context.hardware
-    if hardware is None or hardware.has(spec) or pod.placed:
+    if hardware is None or hardware.has(spec) or pod.placed or spec.name not in context.placing:
         return
     amount = _first(spec, container)
     present = ", ".join([each.title for each in context.registry if hardware.has(each)][:5])
@@ -93,7 +93,7 @@ def taken_in(pod: PodView, context: Context) -> PodInfo | None:
     """The pod as it reaches the nodes; ``None`` without a cluster or devices, and for pods that never get that far."""
     if context.idle is None or pod.pod is None or pod.placed or not context.asked_by(pod):
         return None
-    intake = take_in(pod.pod, context.registry, context.settings.rules)
+    intake = take_in(pod.pod, context.placing, context.settings.rules)
     return None if intake.refusal or not intake.demand.devices.wants_devices else intake
 
 

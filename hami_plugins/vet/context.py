@@ -33,7 +33,8 @@ class Context:
     ``declared`` are the full names of the objects by group and kind, ``unseen`` the namespaces that the webhook is told
     to ignore. ``rule_names`` are the ids and names of all rules, in lower case. ``listed`` are the documents that are
     objects of the cluster itself, ``volcano`` is what is known of its Volcano, ``queues`` are those of both, and
-    ``occupants`` the cluster's pods. ``signs`` is what objects beside the nodes tell of who gives out their devices.
+    ``occupants`` the cluster's pods. ``signs`` is what objects beside the nodes tell of who gives out
+    their devices, ``placing`` the vendors whose devices schedulers allocate there.
     """
 
     registry: Registry
@@ -50,6 +51,7 @@ class Context:
     queues: Mapping[str, Queue] = field(default_factory=dict)
     occupants: PodsByQueue = NOBODY
     signs: ManagerSigns = field(default_factory=ManagerSigns)
+    placing: Registry = field(default_factory=lambda: Registry(()))
     snapshot: ClusterSnapshot | None = None
     idle: ClusterSnapshot | None = None
     hardware: Hardware | None = None

@@ -28,9 +28,6 @@ PRESENT_NAMES: Final[Mapping[str, str]] = {
 }
 """What to write for a resource of an older plugin, with its amount, where a later one of the same maker has it."""
 
-STATIC_PARTITION: Final = "nvidia.com/mig-"
-"""Prefix of the resources of cards that are cut by hand (MIG strategy ``mixed``)."""
-
 WHOLE_WHEN_SEVERAL: Final[Mapping[VendorName, str]] = {
     **dict.fromkeys(
         map(VendorName, ("MR-V100", "MR-V50", "BI-V150", "BI-V100")), "the webhook asks for all their cores"

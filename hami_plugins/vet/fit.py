@@ -85,7 +85,7 @@ def fit_together(pods: Iterable[Pod], idle: ClusterSnapshot, context: Context, *
     """
     current, placed = idle, 0
     for pod in pods:
-        intake = take_in(pod, context.registry, context.settings.rules)
+        intake = take_in(pod, context.placing, context.settings.rules)
         if intake.refusal or not intake.demand.devices.wants_devices:
             return None
         decision = context.decider.decide(current, intake.demand, intake.policy)

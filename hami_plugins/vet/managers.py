@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC
 from typing import Final, NamedTuple
 
+from hami_plugins.engine import static_mig
 from hami_plugins.engine.eligibility import repelling, selected
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
@@ -21,7 +22,6 @@ from hami_plugins.model.pods import FINISHED, NodeConstraints
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors import nvidia
-from hami_plugins.vet import facts as vendor_mistakes
 from hami_plugins.vet import known_managers
 from hami_plugins.vet.known_managers import KnownManager
 from hami_plugins.vet.resources import Subject
@@ -192,7 +192,7 @@ def _of_resources(node: NodeObject) -> Iterator[NodeManager]:
         if not offered:
             continue
         known = known_managers.RESOURCES.get(resource)
-        if resource.startswith(vendor_mistakes.STATIC_PARTITION):
+        if resource.startswith(static_mig.PREFIX):
             known = known_managers.NVIDIA
         if known is not None:
             yield NodeManager(known, (f"{offered} {resource}",))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hami_plugins.engine import koordinator
+from hami_plugins.engine import koordinator, static_mig
 from hami_plugins.inputs import old_names, typos
 from hami_plugins.inputs.vocabulary import domain
 from hami_plugins.vet import facts
@@ -45,7 +45,7 @@ def unmanaged(container: ContainerView, pod: PodView, context: Context) -> Itera
     """Names in a vendor's domain that are near nothing."""
     for amount in _strangers(container, context):
         name = amount.resource
-        if name in old_names.RESOURCES or name.startswith(facts.STATIC_PARTITION):
+        if name in old_names.RESOURCES or name.startswith(static_mig.PREFIX):
             continue
         owner = facts.FOREIGN_RESOURCES.get(name)
         if owner is None and (domain(name) not in context.vocabulary.domains or typos.closest(name, _known(context))):
@@ -64,14 +64,35 @@ def unmanaged(container: ContainerView, pod: PodView, context: Context) -> Itera
 def static_partition(container: ContainerView, pod: PodView, context: Context) -> Iterator[Violation]:
     """Partitions that were cut by hand."""
     for amount in _strangers(container, context):
-        if amount.resource.startswith(facts.STATIC_PARTITION):
+        if amount.resource.startswith(static_mig.PREFIX):
             yield Violation(
                 amount.path,
-                f"{where(container, pod)}: {amount.resource}={amount.text}: a partition cut by hand, which HAMi "
-                "does not manage",
+                f"{where(container, pod)}: {amount.resource}={amount.text}: instances that exist already, which "
+                "NVIDIA's device plugin offers and HAMi does not manage",
                 "for partitions cut on demand ask for nvidia.com/gpu and nvidia.com/gpumem, with the annotation "
                 'nvidia.com/vgpu-mode: "mig"',
             )
+
+
+def unknown_profile(container: ContainerView, pod: PodView, context: Context) -> Iterator[Violation]:
+    """Profiles of MIG that no card has, and no node of the cluster offers."""
+    for amount in _strangers(container, context):
+        profile = static_mig.profile_of(amount.resource)
+        offered = context.snapshot is not None and static_mig.is_offered(context.snapshot, amount.resource)
+        if not profile or static_mig.has_card(profile) or offered:
+            continue
+        formed = static_mig.is_profile(profile)
+        yield Violation(
+            amount.path,
+            f"{where(container, pod)}: {amount.resource}={amount.text}: "
+            + (
+                f"no NVIDIA card known here has the MIG profile {profile}"
+                if formed
+                else f"{profile!r} is no MIG profile"
+            ),
+            f"write one of the profiles ({static_mig.listed()})",
+            severity=VetSeverity.WARNING if formed else None,
+        )
 
 
 def as_metadata(subject: Subject, context: Context) -> Iterator[Violation]:
@@ -119,7 +140,7 @@ def _of_older_plugins(container: ContainerView, context: Context) -> Iterator[Re
 
 
 def _known_stranger(name: str) -> bool:
-    return name in old_names.RESOURCES or name in facts.FOREIGN_RESOURCES or name.startswith(facts.STATIC_PARTITION)
+    return name in old_names.RESOURCES or name in facts.FOREIGN_RESOURCES or name.startswith(static_mig.PREFIX)
 
 
 def _known(context: Context) -> Iterator[str]:
@@ -158,8 +179,8 @@ RULES: Final = (
         id="HP104",
         name="static-partition",
         severity=VetSeverity.NOTE,
-        summary="A pod asks for a MIG partition that was cut by hand.",
-        why="HAMi neither cuts nor counts such partitions.",
+        summary="A pod asks for MIG instances that NVIDIA's device plugin offers.",
+        why="HAMi neither makes nor counts them; kube-scheduler counts what each node offers.",
         fix="Ask for cards and memory with the annotation nvidia.com/vgpu-mode: mig to have one cut on demand.",
         check=each_container(static_partition),
     ),
@@ -171,5 +192,15 @@ RULES: Final = (
         why="It is ignored there: with a count in the limits the pod gets whole cards instead of the slice it names.",
         fix="Move it to resources.limits.",
         check=as_metadata,
+    ),
+    VetRule(
+        id="HP106",
+        name="unknown-mig-profile",
+        severity=VetSeverity.ERROR,
+        summary="A pod asks for a MIG profile that no card has.",
+        why="No node ever offers the resource, so the pod stays pending. A well-formed name that is not in the list "
+        "may be of a newer card: that is a warning.",
+        fix="Write a profile of the cluster's cards, as `kubectl get nodes` shows them under nvidia.com/mig-*.",
+        check=each_container(unknown_profile),
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from hami_plugins.engine import static_mig
 from hami_plugins.engine.apply import removed
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.registry import Registry
@@ -61,6 +62,7 @@ def _context(
     snapshot: ClusterSnapshot | None,
 ) -> Context:
     """All that the rules may look at."""
+    placing = registry if snapshot is None else static_mig.scheduled(snapshot, registry)
     return Context(
         registry=registry,
         vocabulary=Vocabulary.of(registry),
@@ -75,7 +77,8 @@ def _context(
         unseen=frozenset(each.name for each in subjects if each.kind == "Namespace" and is_unseen(each.labels)),
         suppressions=suppression.suppressions((*subjects, *there)),
         rule_names=frozenset(name.lower() for rule in RULES for name in (rule.id, rule.name)),
-        decider=Decider(registry),
+        placing=placing,
+        decider=Decider(placing),
         snapshot=snapshot,
         idle=None if snapshot is None else removed(snapshot, lambda _: True),
         hardware=None if snapshot is None else Hardware.of(snapshot),

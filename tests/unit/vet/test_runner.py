@@ -230,3 +230,21 @@ def test_any_manifest_gives_findings_with_places_and_nothing_else(objects: list[
         assert 1 <= finding.line <= lines
         assert finding.column >= 1
         assert finding.fix
+
+
+def test_a_profile_that_a_node_offers_exists_and_one_that_is_well_formed_may() -> None:
+    text = POD % ("default-scheduler", "nvidia.com/mig-1g.99gb: 1")
+    assert [each.severity for each in found(text) if each.rule == "HP106"] == [VetSeverity.WARNING]
+    snapshot = snapshot_of([clusters.node("n", {}, {"nvidia.com/mig-1g.99gb": "1"})], builtin())
+    assert "HP106" not in {
+        each.rule for each in vet.vet(vet.read(text, source="f").documents, builtin(), None, snapshot)
+    }
+
+
+def test_cards_of_a_single_mig_strategy_are_devices_of_the_cluster() -> None:
+    text = POD % ("default-scheduler", "nvidia.com/gpu: 1")
+    node = clusters.node("n", {}, {"nvidia.com/gpu": "7"})
+    documents = vet.read(text, source="f").documents
+    assert {"HP801"} == {each.rule for each in vet.vet(documents, builtin(), None, snapshot_of([node], builtin()))}
+    node["metadata"]["labels"]["nvidia.com/mig.strategy"] = "single"
+    assert vet.vet(documents, builtin(), None, snapshot_of([node], builtin())) == ()
