@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import structlog
+
 from hami_plugins.allocations.lock_demand import lock_keys
 from hami_plugins.allocations.manifests import (
     allocation_policy,
@@ -47,6 +49,8 @@ from hami_plugins.observe import logging
 from hami_plugins.vendors import BUILTIN
 from hami_plugins.web.settings import ServedProgram
 from hami_plugins.wire import volcano_config
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +116,8 @@ def run_server(inputs: AllocatorInputs) -> int:
     """Run until a signal ends it."""
     settings = inputs.settings()
     logging.configure(settings.log.level, settings.log.form)
+    for concern in settings.concerns:
+        _log.warning("setting_disappoints", reason=concern)
     vendors, metrics = vendors_of(settings), AllocatorMetrics()
     client = inputs.counted_client(metrics.metrics)
     entry = extension_of(vendors)

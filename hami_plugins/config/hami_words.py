@@ -117,6 +117,8 @@ _CHART_WORDS: Final[Mapping[str, str]] = {
     "devicePlugin.deviceMemoryScaling": f"{_PLUGIN} deviceMemoryScaling",
     "devicePlugin.deviceCoreScaling": f"{_PLUGIN} deviceCoreScaling",
     "devicePlugin.disablecorelimit": f"{_PLUGIN} disableCoreLimit",
+    "devicePlugin.migStrategy": "HAMi's device plugin reads it and does nothing with it; cards are shared by MIG with "
+    "its operatingmode mig (with volcano-vgpu's agent, setting mode), and NVIDIA's plugin offers nvidia.com/mig-*",
     "devicePlugin": "a value of HAMi's device plugin, which stays as it is",
     "devices.nvidia.libCudaLogLevel": f"{_PLUGIN} container.logLevel",
     "devices": "a value of that vendor's device plugin, which stays as it is",

@@ -142,6 +142,14 @@ class DecisionSettings(_Strict):
             specs = tuple(as_set if spec.name == as_set.name else spec for spec in specs)
         return Registry(specs)
 
+    @property
+    def concerns(self) -> tuple[str, ...]:
+        """What is allowed and yet changes nothing, with the path of it."""
+        if self.volcano.device_config is None:
+            return ()
+        ignored = volcano_config.decode(self.volcano.device_config).ignored
+        return tuple(f"volcano.deviceConfig.nvidia.{each}" for each in ignored)
+
     def unreplaced(self) -> frozenset[VendorName]:
         """The built-in vendors whose place no vendor of another package takes."""
         return frozenset({awsneuron.SPEC.name} if self.neuron.allocator == "hami" else ())

@@ -13,7 +13,7 @@ from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.quantity import Quantity
-from hami_plugins.plan import koordinator, mig_instances, same_card, virtual_machines
+from hami_plugins.plan import koordinator, mig_instances, mps, same_card, virtual_machines
 from hami_plugins.queueing import schedulers
 from hami_plugins.queueing.stages import PlanUnit, PodPlan, Stage
 
@@ -42,6 +42,7 @@ def remarked(
         notes += tuple(_written_over(plan))
         notes += tuple(same_card.notes(plan, registry))
         notes += tuple(mig_instances.notes(plan, snapshot, registry))
+        notes += tuple(mps.notes(plan))
         notes += tuple(virtual_machines.notes(plan))
         notes += unread_notes.of(plan.intake.submitted)
         unknown = _unknown_class(plan, classes.get(plan.unit), snapshot)

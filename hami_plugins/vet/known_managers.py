@@ -82,6 +82,12 @@ DRIVERS: Final[Mapping[str, KnownManager]] = {
 }
 """DRA drivers of devices. ``compute-domain.nvidia.com`` is not among them: it gives out channels, and no card."""
 
+TOLD_BY_KOORDINATOR: Final = frozenset(
+    {"Cambricon's device plugin", "Huawei's own device plugin", "MetaX's device plugin"}
+)
+"""Device plugins that give out what Koordinator's scheduler has written on the pod (Koordinator 1.7.0
+``pkg/scheduler/plugins/deviceshare/device_plugin_adapter.go``)."""
+
 _IMAGES: Final[tuple[tuple[re.Pattern[str], re.Pattern[str], KnownManager], ...]] = tuple(
     (re.compile(image), re.compile(container), manager)
     for image, container, manager in (

@@ -9,7 +9,7 @@ from hami_plugins.engine.annotate import NODE_KEY
 from hami_plugins.inputs.excerpts import excerpt
 from hami_plugins.inputs.vocabulary import speaks
 from hami_plugins.model.dialect import Dialect
-from hami_plugins.plan import virtual_machines
+from hami_plugins.plan import mps, virtual_machines
 from hami_plugins.vet.context import Context, each_container, each_pod, where
 from hami_plugins.vet.findings import VetRule, VetSeverity, Violation
 from hami_plugins.vet.resources import ContainerView, PodView
@@ -80,6 +80,20 @@ def virtual_machine(pod: PodView, context: Context) -> Iterator[Violation]:
         yield Violation(pod.of("spec", "runtimeClassName"), why, virtual_machines.REMEDY)
 
 
+def shares_by_mps(pod: PodView, context: Context) -> Iterator[Violation]:
+    """Pods that accept cards which others share with them through MPS."""
+    for spec in context.in_hami_words(pod):
+        words = (
+            {word.strip() for word in pod.annotations.get(spec.keys.mode, "").split(",")} if spec.keys.mode else set()
+        )
+        if mps.MODE in words:
+            yield Violation(
+                pod.annotation(spec.keys.mode),
+                f"annotation {spec.keys.mode}={excerpt(pod.annotations[spec.keys.mode])}: {mps.NOT_ISOLATED}",
+                mps.REMEDY,
+            )
+
+
 RULES: Final = (
     VetRule(
         id="HP601",
@@ -116,5 +130,15 @@ RULES: Final = (
         why="Devices are mounted into containers. Virtual machines such as those of Kata Containers do not get them.",
         fix="Take a RuntimeClass that runs containers on the node's own kernel.",
         check=each_pod(virtual_machine),
+    ),
+    VetRule(
+        id="HP605",
+        name="mps-isolation",
+        severity=VetSeverity.NOTE,
+        summary="A pod accepts cards that are shared through MPS.",
+        why="A fatal fault of one container ends all that share the card, none is protected from the others' use of "
+        "memory bandwidth and cache, and limits hold for each process, not for the container.",
+        fix="Take mode mig for workloads that must not disturb each other.",
+        check=each_pod(shares_by_mps),
     ),
 )

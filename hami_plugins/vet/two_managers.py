@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import Final
 
 from hami_plugins.errors import WireError
+from hami_plugins.vet import known_managers
 from hami_plugins.vet.context import Context
 from hami_plugins.vet.findings import VetRule, VetSeverity, Violation
 from hami_plugins.vet.managers import NodeManager, managers_of
@@ -26,7 +27,7 @@ def two_managers(subject: Subject, context: Context) -> Iterator[Violation]:
     except WireError:
         return
     for one, other in combinations(managers_of(node, facts, context.registry, context.signs), 2):
-        if one.known.vendor != other.known.vendor or _are_apart(one, other):
+        if one.known.vendor != other.known.vendor or _are_apart(one, other) or _work_together(one, other):
             continue
         yield Violation(
             ("metadata", "name"),
@@ -39,6 +40,12 @@ def two_managers(subject: Subject, context: Context) -> Iterator[Violation]:
 def _are_apart(one: NodeManager, other: NodeManager) -> bool:
     """Whether each is known to have devices of its own: a node may be divided by UUIDs (``filterdevices``)."""
     return bool(one.ids and other.ids) and one.ids.isdisjoint(other.ids)
+
+
+def _work_together(one: NodeManager, other: NodeManager) -> bool:
+    """Whether Koordinator decides and the vendor's device plugin does what it says."""
+    names = {one.known.name, other.known.name}
+    return known_managers.KOORDINATOR.name in names and not names.isdisjoint(known_managers.TOLD_BY_KOORDINATOR)
 
 
 def _words(manager: NodeManager) -> str:

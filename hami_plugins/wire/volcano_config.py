@@ -40,13 +40,32 @@ class Geometry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolcanoConfig:
-    """The resource names (empty where the document has none) and the geometries, first match first."""
+    """The resource names (empty where the document has none) and the geometries, first match first.
+
+    ``ignored`` says which words of the document change nothing, and what Volcano does instead.
+    """
 
     count: str = ""
     memory: str = ""
     memory_percentage: str = ""
     cores: str = ""
     geometries: tuple[Geometry, ...] = ()
+    ignored: tuple[str, ...] = ()
+
+
+def ignored_defaults(*, memory: int, cores: int, count: int) -> tuple[str, ...]:
+    """What becomes of HAMi's defaults for requests that name no amount: Volcano reads none of them.
+
+    A zero, and a count of one, are what Volcano does anyway (Volcano 1.14.1 ``pkg/scheduler/api/devices/util.go``,
+    volcano-vgpu-device-plugin 1.12.0 ``pkg/util/util.go``).
+    """
+    nobody = "neither Volcano's scheduler nor its device plugin reads it"
+    instead = (
+        ("defaultMemory", memory, 0, "a request without memory gets the whole card"),
+        ("defaultCores", cores, 0, "a request without cores has no limit of cores"),
+        ("defaultGPUNum", count, 1, "memory without a number is one card, cores without a number are none"),
+    )
+    return tuple(f"{word}={found}: {nobody}; {does}" for word, found, usual, does in instead if found != usual)
 
 
 def decode(document: object, *, key: str = KEY) -> VolcanoConfig:
@@ -54,7 +73,13 @@ def decode(document: object, *, key: str = KEY) -> VolcanoConfig:
     body = fields.member(fields.whole(document, key), "nvidia", key)
     place = f"{key}.nvidia"
     known = f"{place}.knownMigGeometries"
+    count = fields.natural(body, "defaultGPUNum", place)
     return VolcanoConfig(
+        ignored=ignored_defaults(
+            memory=fields.natural(body, "defaultMemory", place) or fields.natural(body, "defaultMem", place),
+            cores=fields.natural(body, "defaultCores", place),
+            count=1 if body.get("defaultGPUNum") is None else count,
+        ),
         count=fields.text(body, "resourceCountName", place),
         memory=fields.text(body, "resourceMemoryName", place),
         memory_percentage=fields.text(body, "resourceMemoryPercentageName", place),

@@ -39,7 +39,7 @@ from volcano_vgpu.agent.node import NodePublisher
 from volcano_vgpu.agent.pods import NodePods
 from volcano_vgpu.agent.reporter import Reporter
 from volcano_vgpu.agent.scheduler import SchedulerWatch, WriteReason
-from volcano_vgpu.agent.serving import KubeletServing, ServingParts, ports_of, without_library
+from volcano_vgpu.agent.serving import KubeletServing, ServingParts, ports_of, without_library, without_mps
 from volcano_vgpu.core import publication
 from volcano_vgpu.core.assignments import allocated_cards
 from volcano_vgpu.core.health import AffectedContainer
@@ -90,6 +90,7 @@ class Agent:
         self._metrics = metrics
         self._stop = threading.Event()
         self._rivals = ""
+        self._without_mps = ""
         self._thread = threading.Thread(target=self._run, name="agent", daemon=True)
         spec = settings.spec
         self.pods = NodePods(api, settings.node, hasty=self._hasty)
@@ -197,8 +198,10 @@ class Agent:
         if self._serves:
             self._kubelet.start()
         failed = ""
+        self._look_at_mps()
         while not self._stop.wait(self._collect_seconds):
             try:
+                self._look_at_mps()
                 if without_library(self._settings):
                     self._install()
                 if self._serves:
@@ -287,6 +290,15 @@ class Agent:
         if found.problem and self._settings.mode is not SharingMode.MIG:
             _log.warning("library_missing", reason=found.problem)
 
+    def _look_at_mps(self) -> None:
+        """Tells once that MPS's control daemon is not there: no container is served until it is."""
+        refusal = without_mps(self._settings)
+        found = "" if refusal is None else refusal.text
+        if found and found != self._without_mps:
+            _log.error("mps_daemon_missing", reason=found)
+            self._reporter.without_mps(found)
+        self._without_mps = found
+
     def _pod_changed(self, change: ObjectChange) -> None:
         """A pod that Volcano has bound is counted twice by some schedulers until they hear of the node again.
 
@@ -366,6 +378,7 @@ class Agent:
                 "" if self.pods.store.synced.is_set() else "the node's pods are not read from the API server yet"
             ),
             "rivals": lambda: self._rivals,
+            "mps": lambda: self._without_mps,
             "cards": lambda: self.cards.trouble,
             "register": lambda: "" if self.publisher.valid else "the node has no valid register of healthy cards",
             "kubelet": lambda: "" if self._kubelet.registered else "the plugin is not registered with the kubelet yet",

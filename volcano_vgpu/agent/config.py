@@ -61,14 +61,22 @@ SHARED: Final = (
     "deviceSplitCount", "deviceMemoryScaling", "deviceCoreScaling", "gpuMemoryFactor", "disableCoreLimit",
     "knownMigGeometries",
 )  # fmt: skip
+DEFAULTS: Final = {
+    "defaultMem": ("defaults", "memory"),
+    "defaultMemory": ("defaults", "memory"),
+    "defaultCores": ("defaults", "cores"),
+    "defaultGPUNum": ("defaults", "count"),
+}
+"""What HAMi's scheduler takes for granted, and where ours are. In Volcano's document the words are the same, and no
+component of Volcano reads them."""
+
 HAMI_MEMBERS: Final = {
     "deviceSplitCount": ("deviceSplitCount",),
     "deviceMemoryScaling": ("deviceMemoryScaling",),
     "deviceCoreScaling": ("deviceCoreScaling",),
     "disableCoreLimit": ("disableCoreLimit",),
     "memoryFactor": ("gpuMemoryFactor",),
-    "defaultMemory": ("defaults", "memory"),
-    "defaultCores": ("defaults", "cores"),
+    **DEFAULTS,
     "gpuCorePolicy": ("container", "corePolicy"),
 }
 """Members of HAMi's section ``nvidia``, and where ours are."""
@@ -124,6 +132,7 @@ def _from_device_config(text: str) -> Layer:
         values["resources"] = names
     if raw.get("passDeviceSpecs") is not None:
         values["container"] = {"passDeviceSpecs": raw["passDeviceSpecs"]}
+    _put(values, raw, DEFAULTS)
     return Layer(source, values)
 
 
@@ -134,14 +143,19 @@ def _from_hami_config(text: str) -> Layer:
     if not isinstance(raw, dict):
         raise ConfigError(f"{source}: nvidia: not a mapping (found {texts.short(raw)})")
     values: dict[str, Any] = {}
-    for theirs, place in HAMI_MEMBERS.items():
+    _put(values, raw, HAMI_MEMBERS)
+    names = {ours: raw[theirs] for theirs, ours in NAMES.items() if raw.get(theirs)}
+    return Layer(source, values | ({"resources": names} if names else {}))
+
+
+def _put(values: dict[str, Any], raw: Mapping[str, Any], places: Mapping[str, tuple[str, ...]]) -> None:
+    """Put those members of a document that say something where ours are."""
+    for theirs, place in places.items():
         if raw.get(theirs) not in (None, ""):
             inside = values
             for step in place[:-1]:
                 inside = inside.setdefault(step, {})
             inside[place[-1]] = raw[theirs]
-    names = {ours: raw[theirs] for theirs, ours in NAMES.items() if raw.get(theirs)}
-    return Layer(source, values | ({"resources": names} if names else {}))
 
 
 def _with_node_file(settings: AgentSettings, text: str) -> AgentSettings:

@@ -9,6 +9,9 @@ from hami_plugins.wire.hami_core import LIBRARY, PRELOAD
 from volcano_vgpu.core.edits import LICENSE, VALIDATOR
 from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
 
+MPS_CONTROL = "control"
+"""The pipe by which clients reach MPS's control daemon, in its pipe directory."""
+
 
 def missing(hook: Path, *, sha256: str = "") -> ContainerRefusal | None:
     """Why no container can be limited here: what it has to have mounted is not there, or has another checksum.
@@ -32,8 +35,17 @@ def licensed(hook: Path) -> bool:
 
 
 def without_mps(root: Path) -> ContainerRefusal | None:
-    """Why no container can share a card through MPS here: its control daemon has no directories yet."""
-    if (root / "pipe").is_dir() and (root / "shm").is_dir():
+    """Why no container can share a card through MPS here: its control daemon is not there.
+
+    The daemon makes its pipe when it starts, and takes it away when it is told to quit. Without it CUDA programs would
+    run on the card without MPS, and none of its limits would hold.
+    """
+    lacking = [name for name in ("pipe", "shm") if not (root / name).is_dir()]
+    if not lacking and (root / "pipe" / MPS_CONTROL).exists():
         return None
-    text = f"{root}: MPS's control daemon has no pipe and shm there; start it on this node (nvidia-cuda-mps-control -d "
-    return ContainerRefusal(RefusalCode.MPS, f"{text}with that directory), or set mode hami-core for it")
+    what = f"has no {' and '.join(lacking)} there" if lacking else f"does not run: pipe/{MPS_CONTROL} is missing"
+    return ContainerRefusal(
+        RefusalCode.MPS,
+        f"{root}: MPS's control daemon {what}; start it on this node (CUDA_MPS_PIPE_DIRECTORY={root}/pipe "
+        "nvidia-cuda-mps-control -d), or set mode hami-core for it",
+    )

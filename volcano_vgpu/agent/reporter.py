@@ -89,3 +89,7 @@ class Reporter:
     def refused_to_start(self, why: str) -> None:
         """An event on the node: another plugin owns the cards."""
         self._events.emit(self._node, "VgpuAgentWaiting", why, now=self._now())
+
+    def without_mps(self, why: str) -> None:
+        """An event on the node: cards are to be shared through MPS, and its control daemon is not there."""
+        self._events.emit(self._node, "MPSDaemonMissing", why, now=self._now())

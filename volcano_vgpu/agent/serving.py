@@ -227,8 +227,12 @@ def edit_settings(settings: AgentSettings) -> EditSettings:
 
 def unlimited(settings: AgentSettings) -> ContainerRefusal | None:
     """Why no limit would hold on this node."""
-    mps = settings.mode is SharingMode.MPS
-    return without_library(settings) or (library.without_mps(Path(MPS_ROOT)) if mps else None)
+    return without_library(settings) or without_mps(settings)
+
+
+def without_mps(settings: AgentSettings) -> ContainerRefusal | None:
+    """Why cards cannot be shared through MPS, where they are to be."""
+    return library.without_mps(Path(MPS_ROOT)) if settings.mode is SharingMode.MPS else None
 
 
 def without_library(settings: AgentSettings) -> ContainerRefusal | None:

@@ -49,6 +49,9 @@ LICENSE: Final = "license"
 VALIDATOR: Final = "vgpuvalidator"
 _LICENSED: Final = ((LICENSE, "/tmp/license"), (VALIDATOR, "/usr/bin/vgpuvalidator"))  # noqa: S108 - HAMi's paths
 MPS_ROOT: Final = "/run/nvidia/mps"
+MOST_THREADS: Final = 100
+"""Per cent of a card's threads: all of them."""
+
 DISABLE: Final = "CUDA_DISABLE_CONTROL"
 CDI_VERSION: Final = "0.6.0"
 
@@ -154,7 +157,13 @@ def edits_of(
     if settings.mode is SharingMode.MIG:
         return ContainerEdits(env=(visible, *_features(settings)))
     return ContainerEdits(
-        env=(visible, *_limits(allocated, settings), *_library_words(owner, settings), *_features(settings)),
+        env=(
+            visible,
+            *_limits(allocated, settings),
+            *_library_words(owner, settings),
+            *_mps(allocated, settings),
+            *_features(settings),
+        ),
         mounts=_mounts(owner, settings),
         device_nodes=_device_nodes(allocated, settings, inventory),
     )
@@ -225,9 +234,23 @@ def _library_words(owner: Owner, settings: EditSettings) -> tuple[tuple[str, str
     limits = written(owner.raw, "limits")
     if settings.priority and settings.priority in limits:
         words.append(("CUDA_TASK_PRIORITY", str(limits[settings.priority])))
-    if settings.mode is SharingMode.MPS:
-        words.append(("CUDA_MPS_PIPE_DIRECTORY", "/mps/pipe"))
     return tuple(words)
+
+
+def _mps(allocated: AllocatedContainer, settings: EditSettings) -> tuple[tuple[str, str], ...]:
+    """What MPS's client in the container reads: where the daemon is, and the limits of each of its processes.
+
+    Memory is in MiB by the number of the card among those that the container sees, as HAMi-core numbers them
+    (``0=1024M,1=2048M``); threads are one percentage for all cards, the smallest of those that limit any. Source:
+    NVIDIA's MPS documentation, ``CUDA_MPS_PINNED_DEVICE_MEM_LIMIT`` and ``CUDA_MPS_ACTIVE_THREAD_PERCENTAGE``.
+    """
+    if settings.mode is not SharingMode.MPS:
+        return ()
+    devices = allocated.devices
+    memory = ",".join(f"{at}={device.memory * settings.factor}M" for at, device in enumerate(devices))
+    cores = [device.cores for device in devices if device.cores and not settings.disable_core_limit]
+    threads = (("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", str(min(*cores, MOST_THREADS))),) if cores else ()
+    return (("CUDA_MPS_PIPE_DIRECTORY", "/mps/pipe"), ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", memory), *threads)
 
 
 def _features(settings: EditSettings) -> tuple[tuple[str, str], ...]:

@@ -36,6 +36,9 @@ USUAL: Final[Mapping[Dialect, ResourceNames]] = {
 }
 """The resources of a node whose operator has not named them. Volcano has no percentage unless it is given a name."""
 
+MOST_DEFAULT: Final = 64
+"""More cards than any node has."""
+
 MOST_SCALING: Final = 100.0
 """More than this is a slip of the pen: a hundred times the card."""
 
@@ -151,12 +154,19 @@ class Resources(Strict):
 
 
 class RequestDefaults(Strict):
-    """What HAMi's scheduler takes for granted where a container does not name it (its device configuration)."""
+    """What HAMi's scheduler takes for granted where a container does not name it (its device configuration).
+
+    Volcano's scheduler has other defaults, and reads none of these.
+    """
 
     memory: Annotated[int, Field(ge=0)] = Field(
         0, description="`defaultMemory` of HAMi's device configuration, in MiB; 0 for the whole card."
     )
     cores: Annotated[int, Field(ge=0, le=100)] = Field(0, description="`defaultCores` of HAMi's device configuration.")
+    count: Annotated[int, Field(ge=0, le=MOST_DEFAULT)] = Field(
+        1,
+        description="`defaultGPUNum` of HAMi's device configuration. HAMi's webhook writes it; nodes need not know it.",
+    )
 
 
 class ContainerSettings(Strict):
@@ -380,14 +390,17 @@ class AgentSettings(SharingSettings):
         """What is allowed and yet will disappoint."""
         if self.speaks_hami:
             return ()
+        given = self.defaults
+        ignored = volcano_config.ignored_defaults(memory=given.memory, cores=given.cores, count=given.count)
         named = (self.names.count, self.names.memory, self.names.cores)
         usual = (volcano.RESOURCES.count, volcano.RESOURCES.memory, volcano.RESOURCES.cores)
-        return tuple(
+        renamed = tuple(
             f"resources: {name} instead of {other}: from 1.14.3 on Volcano reads the default names only, and treats "
             "the node as one without cards"
             for name, other in zip(named, usual, strict=True)
             if name != other
         )
+        return (*renamed, *(f"defaults: {each}" for each in ignored))
 
 
 def _geometries(raw: tuple[dict[str, object], ...]) -> tuple[Geometry, ...]:

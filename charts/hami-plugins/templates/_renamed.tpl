@@ -4,6 +4,7 @@ devicePlugin.deviceSplitCount: volcano-vgpu.agent.settings.deviceSplitCount
 devicePlugin.deviceMemoryScaling: volcano-vgpu.agent.settings.deviceMemoryScaling
 devicePlugin.deviceCoreScaling: volcano-vgpu.agent.settings.deviceCoreScaling
 devicePlugin.disablecorelimit: volcano-vgpu.agent.settings.disableCoreLimit
+devicePlugin.migStrategy: volcano-vgpu.agent.settings.mode (mig shares cards by MIG; instances under nvidia.com/mig-* are offered by NVIDIA's device plugin, on nodes of its own)
 devicePlugin.runtimeClassName: volcano-vgpu.agent.runtimeClassName
 devicePlugin.nvidiaNodeSelector: volcano-vgpu.agent.nodeSelector
 devicePlugin.tolerations: volcano-vgpu.agent.tolerations
@@ -27,9 +28,9 @@ scheduler.forceOverwriteDefaultScheduler: allocator.settings.scheduler.forceOver
 scheduler.defaultSchedulerPolicy.nodeSchedulerPolicy: allocator.settings.scheduler.nodeSchedulerPolicy
 scheduler.defaultSchedulerPolicy.gpuSchedulerPolicy: allocator.settings.scheduler.gpuSchedulerPolicy
 scheduler.overwriteEnv: allocator.settings.devices.nvidia.overwriteEnv
-scheduler.defaultMem: allocator.settings.devices.nvidia.defaultMemory
-scheduler.defaultCores: allocator.settings.devices.nvidia.defaultCores
-scheduler.defaultGPUNum: allocator.settings.devices.nvidia.defaultGPUNum
+scheduler.defaultMem: allocator.settings.devices.nvidia.defaultMemory (HAMi's scheduler; Volcano has no such default, and gives the whole card) or volcano-vgpu.agent.settings.defaults.memory (agents in HAMi's dialect, the same number)
+scheduler.defaultCores: allocator.settings.devices.nvidia.defaultCores (HAMi's scheduler; Volcano has no such default, and limits nothing) or volcano-vgpu.agent.settings.defaults.cores (agents in HAMi's dialect, the same number)
+scheduler.defaultGPUNum: allocator.settings.devices.nvidia.defaultGPUNum (HAMi's webhook; Volcano takes memory without a number for one card) or volcano-vgpu.agent.settings.defaults.count (agents in HAMi's dialect, the same number)
 resourceName: allocator.settings.devices.nvidia.resourceCountName (HAMi's NVIDIA) or volcano-vgpu.deviceConfig.nvidia.resourceCountName (Volcano's vGPUs)
 resourceMem: allocator.settings.devices.nvidia.resourceMemoryName (HAMi's NVIDIA) or volcano-vgpu.deviceConfig.nvidia.resourceMemoryName (Volcano's vGPUs)
 resourceMemPercentage: allocator.settings.devices.nvidia.resourceMemoryPercentageName (HAMi's NVIDIA) or volcano-vgpu.deviceConfig.nvidia.resourceMemoryPercentageName (Volcano's vGPUs)

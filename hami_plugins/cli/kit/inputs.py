@@ -83,9 +83,13 @@ def present(*paths: str | None) -> None:
 
 def settings_of(path: str | None) -> Settings:
     """The settings of a file and the environment, or of the environment alone."""
+    from hami_plugins.cli.kit import output
     from hami_plugins.config import settings
 
-    return settings.made({}) if path is None else settings.parse(read_text(path), source=path)
+    found = settings.made({}) if path is None else settings.parse(read_text(path), source=path)
+    for concern in found.concerns:
+        output.remark(f"settings: {concern}")
+    return found
 
 
 def registry_of(settings: DecisionSettings) -> Registry:

@@ -192,6 +192,7 @@ def _device_config() -> Schema:
     shared = {name: whole["properties"][name] for name in config.SHARED}
     cut = _some(name=NAME, memory={"type": "integer"}, count=COUNT)
     group = {**_some(group=NAME, geometries={"type": "array", "items": cut}), "required": ["group", "geometries"]}
+    shared |= dict.fromkeys(config.DEFAULTS, COUNT)
     geometry = _some(models=NAMES, allowedGeometries={"type": "array", "items": group})
     shared["knownMigGeometries"] = {"type": "array", "items": geometry}
     names = dict.fromkeys(config.NAMES, TEXT)

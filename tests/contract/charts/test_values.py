@@ -74,7 +74,8 @@ def test_words_of_other_charts_are_told_by_the_umbrella_as_by_the_charts_themsel
     """One is where the other is, below the name of the chart."""
     whole = told(UMBRELLA, "renamed")
     for chart in (schemas.CHARTS / "volcano-vgpu", schemas.CHARTS / "allocator"):
-        for old, new in told(chart, "renamed").items():
+        for old, words in told(chart, "renamed").items():
+            new = words.partition(" (")[0]
             assert f"{chart.name}.{new}" in whole[old] or old == "devices.nvidia.enabled", old
             assert is_a_value(chart, new), new
         mentioned = {old.partition(".")[0] for old in (*told(chart, "renamed"), *told(chart, "elsewhere"))}

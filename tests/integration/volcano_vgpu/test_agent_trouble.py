@@ -19,7 +19,7 @@ from hami_plugins.model.units import DeviceId
 from hami_plugins.sandbox.apiserver import Delay, Fault, Refuse
 from tests.integration.volcano_vgpu.machines import CARDS, NODE, NUMBER, Machine, container, pod
 from tests.waiting import PATIENCE, wait_for
-from volcano_vgpu.agent import config
+from volcano_vgpu.agent import config, serving
 from volcano_vgpu.agent.app import Agent
 from volcano_vgpu.commands.verification import verdict
 from volcano_vgpu.core.slots import key_of
@@ -42,6 +42,10 @@ def page(agent: Agent, path: str) -> tuple[int, str]:
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.read().decode()
+
+
+def events(node: Machine, reason: str) -> list[Any]:
+    return [each for each in node.api.get("/api/v1/namespaces/default/events")["items"] if each["reason"] == reason]
 
 
 @pytest.mark.parametrize("text", [None, "", "nonsense", f"{A},10,40960:", "GPU-x,10,1,NVIDIA-T4,true,hami-core:"])
@@ -113,6 +117,22 @@ def test_another_plugin_on_the_node_is_named_and_waited_for(node: Machine) -> No
             agent.stop()
     finally:
         foreign.close()
+
+
+def test_a_node_without_the_daemon_of_mps_is_not_ready_and_says_so_once(
+    node: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "MPS_ROOT", str(tmp_path))
+    with node.agent("mode: mps") as agent:
+        wait_for(
+            lambda: "MPS's control daemon has no pipe and shm there" in agent.trouble, "the agent names the daemon"
+        )
+        wait_for(lambda: events(node, "MPSDaemonMissing"), "an event on the node")
+        for name in ("pipe", "shm", "pipe/control"):
+            (tmp_path / name).mkdir()
+        node.wait_ready(agent, 20)
+    (event,) = events(node, "MPSDaemonMissing")
+    assert event["involvedObject"]["kind"] == "Node"
 
 
 def test_a_card_whose_uuid_contains_anothers_is_passed_over(node: Machine) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -131,11 +132,17 @@ def test_containers_are_refused_while_the_nodes_library_has_another_checksum(sou
     assert missing(hook) is None
 
 
-def test_mps_is_missing_until_its_daemon_has_both_directories(tmp_path: Path) -> None:
-    for name in ("pipe", "shm"):
+def test_mps_is_missing_until_its_daemon_has_both_directories_and_runs(tmp_path: Path) -> None:
+    wanted = ["has no pipe and shm there", "has no shm there", "does not run: pipe/control is missing"]
+    for made, words in zip(("pipe", "shm", "pipe/control"), wanted, strict=True):
         refusal = without_mps(tmp_path)
         assert refusal is not None
         assert refusal.code is RefusalCode.MPS
-        assert str(tmp_path) in refusal.text
-        (tmp_path / name).mkdir()
+        assert refusal.text.startswith(
+            f"{tmp_path}: MPS's control daemon {words}; start it on this node (CUDA_MPS_PIPE_D"
+        )
+        if made == "pipe/control":
+            os.mkfifo(tmp_path / made)
+        else:
+            (tmp_path / made).mkdir()
     assert without_mps(tmp_path) is None

@@ -48,6 +48,11 @@ def test_a_value_that_decides_is_taken_over(values: dict[str, Any], path: str, v
     ("values", "path", "why"),
     [
         ({"devicePlugin": {"deviceSplitCount": 5}}, "devicePlugin.deviceSplitCount", "deviceSplitCount"),
+        (
+            {"devicePlugin": {"migStrategy": "mixed"}},
+            "devicePlugin.migStrategy",
+            "NVIDIA's plugin offers nvidia.com/mig",
+        ),
         ({"devicePlugin": {"image": {"tag": "x"}}}, "devicePlugin.image", "stays as it is"),
         ({"scheduler": {"replicas": 3}}, "scheduler.replicas", "allocator.replicas"),
         ({"scheduler": {"kubeScheduler": {"enabled": True}}}, "scheduler.kubeScheduler", "conf --kube-scheduler"),

@@ -135,6 +135,14 @@ def test_what_volcanos_configuration_says_of_queues_holds() -> None:
         settings.parse("version: 1\nvolcano: {overcommitFactor: 0.5}")
 
 
+def test_defaults_that_volcano_does_not_read_are_concerns() -> None:
+    assert settings.parse("").concerns == ()
+    assert settings.parse("nvidia: {resourceCountName: volcano.sh/vgpu-number}").concerns == ()
+    (concern,) = settings.parse("nvidia: {resourceCountName: volcano.sh/vgpu-number, defaultMem: 5000}").concerns
+    assert concern.startswith("volcano.deviceConfig.nvidia.defaultMemory=5000: neither Volcano's scheduler nor")
+    assert settings.parse("nvidia: {defaultMem: 5000}").concerns == ()
+
+
 def test_the_release_of_volcano_is_one() -> None:
     found = settings.parse("version: 1\nvolcano: {release: v1.14.1, assigner: webhook}\n").volcano
     assert (found.release, found.assigner) == ("v1.14.1", "webhook")

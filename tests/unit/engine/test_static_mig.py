@@ -14,9 +14,9 @@ from hami_plugins.wire import quantity
 from tests.unit.vet import clusters
 
 
-def facts(labels: dict[str, str], **offered: str) -> NodeFacts:
-    names = {key.replace("__", "/"): amount for key, amount in offered.items()}
-    return NodeFacts(labels=labels, allocatable={name: quantity.parse(text, key=name) for name, text in names.items()})
+def facts(labels: dict[str, str], offered: dict[str, str] | None = None) -> NodeFacts:
+    amounts = {name: quantity.parse(text, key=name) for name, text in (offered or {}).items()}
+    return NodeFacts(labels=labels, allocatable=amounts)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_the_list_names_cards_and_their_profiles() -> None:
 
 
 def test_a_node_offers_the_instances_of_which_there_are_some() -> None:
-    some = facts({}, **{"nvidia.com/mig-1g.5gb": "7", "nvidia.com/mig-2g.10gb": "0", "nvidia.com/gpu": "1"})
+    some = facts({}, {"nvidia.com/mig-1g.5gb": "7", "nvidia.com/mig-2g.10gb": "0", "nvidia.com/gpu": "1"})
     assert static_mig.offered(some) == {"nvidia.com/mig-1g.5gb": 7}
 
 
@@ -66,7 +66,7 @@ def test_a_node_offers_the_instances_of_which_there_are_some() -> None:
 def test_cards_are_instances_where_the_strategy_is_single(
     labels: dict[str, str], offered: str, *, single: bool
 ) -> None:
-    assert static_mig.is_single(facts(labels, **{"nvidia.com/gpu": offered})) is single
+    assert static_mig.is_single(facts(labels, {"nvidia.com/gpu": offered})) is single
     assert not static_mig.is_single(facts(labels))
 
 

@@ -283,6 +283,14 @@ HEALTHY = {
         HAMIS_NODE,
         daemon_set("nvidia/k8s-device-plugin", "nvidia-device-plugin-ctr", tolerations=7),
     ),
+    "Koordinator and Huawei's plugin, which does what it says": (
+        a_node({}, {"huawei.com/Ascend910": "8"}),
+        published("npu-0", vendor="huawei"),
+    ),
+    "Koordinator and Cambricon's plugin": (
+        a_node({}, {"cambricon.com/vmlu": "8"}),
+        published("mlu-0", vendor="cambricon"),
+    ),
     "one plugin of MetaX for whole cards and slices": (
         a_node({"metax-tech.com/node-gpu-devices": "[]"}, {"metax-tech.com/gpu": "4", "metax-tech.com/sgpu": "16"}),
     ),

@@ -210,3 +210,29 @@ def test_an_override_wins_over_the_node_file_before_and_after_labels_are_known()
     )
     assert (found.device_split_count, found.device_core_scaling) == (5, 2)
     assert found.on({}) == found
+
+
+def test_defaults_of_hami_in_volcanos_document_are_kept_and_told_to_change_nothing() -> None:
+    document = DEVICE_CONFIG.replace("defaultMemory: 0", "defaultMem: 5000\n  defaultCores: 30\n  defaultGPUNum: 2")
+    found = load("", ENV, device_config=document)
+    assert (found.defaults.memory, found.defaults.cores, found.defaults.count) == (5000, 30, 2)
+    assert [each.partition(":")[0] for each in found.concerns] == ["defaults"] * 3
+    assert "defaultMemory=5000: neither Volcano's scheduler nor its device plugin reads it" in found.concerns[0]
+    hamis = load("dialect: hami", ENV, device_config=document)
+    assert (hamis.spec.options.default_memory, hamis.spec.options.default_cores, hamis.concerns) == (5000, 30, ())
+
+
+@pytest.mark.parametrize("dialect", ["volcano", "hami"])
+@pytest.mark.parametrize(
+    ("word", "value", "place"),
+    [
+        ("defaultMemory", "-1", "memory"),
+        ("defaultMem", "5 GiB", "memory"),
+        ("defaultCores", "101", "cores"),
+        ("defaultGPUNum", "65", "count"),
+        ("defaultGPUNum", "x", "count"),
+    ],
+)
+def test_a_default_out_of_range_stops_the_agent_with_its_place(dialect: str, word: str, value: str, place: str) -> None:
+    with pytest.raises(ConfigError, match=f"device configuration: .*(defaults.{place}|nvidia.{word}).*{value}"):
+        load(f"dialect: {dialect}", ENV, device_config=f"nvidia: {{{word}: {value}}}")

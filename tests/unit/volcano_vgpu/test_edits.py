@@ -20,8 +20,8 @@ SETTINGS = EditSettings()
 TWO = "GPU-a,NVIDIA,2000,30:GPU-b,NVIDIA,3000,40:"
 
 
-def made(settings: EditSettings = SETTINGS, uid: str = "uid-p", **about: Any) -> ContainerEdits:
-    raw = pod(container("main", count=2, **about), ids=TWO)
+def made(settings: EditSettings = SETTINGS, uid: str = "uid-p", ids: str = TWO, **about: Any) -> ContainerEdits:
+    raw = pod(container("main", count=2, **about), ids=ids)
     allocated = allocations_of(raw, question({"main": 2}), offer())["main"]
     assert isinstance(allocated, AllocatedContainer)
     owner = Owner(pod_uid=PodUid(uid), container="main", raw=container_in(raw, "main"))
@@ -53,11 +53,25 @@ def test_the_cache_is_the_same_at_every_start_and_another_for_every_pod() -> Non
         ({"memory_scaling": 1.5}, "CUDA_OVERSUBSCRIBE", "true"),
         ({"priority": "volcano.sh/vgpu-number"}, "CUDA_TASK_PRIORITY", "2"),
         ({"mode": SharingMode.MPS}, "CUDA_MPS_PIPE_DIRECTORY", "/mps/pipe"),
+        ({"mode": SharingMode.MPS}, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=2000M,1=3000M"),
+        ({"mode": SharingMode.MPS, "factor": 4}, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=8000M,1=12000M"),
+        ({"mode": SharingMode.MPS}, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "30"),
     ],
 )
 def test_a_setting_is_a_variable(change: dict[str, Any], name: str, value: str) -> None:
     assert name not in dict(made().env)
     assert dict(made(replace(SETTINGS, **change)).env)[name] == value
+
+
+@pytest.mark.parametrize(
+    ("cores", "disabled", "expected"),
+    [("0", False, None), ("30", True, None), ("30", False, "30"), ("100", False, "100")],
+)
+def test_mps_limits_threads_where_cores_are_limited(cores: str, expected: str | None, *, disabled: bool) -> None:
+    settings = replace(SETTINGS, mode=SharingMode.MPS, disable_core_limit=disabled)
+    env = dict(made(settings, ids=f"GPU-a,NVIDIA,2000,{cores}:GPU-b,NVIDIA,3000,{cores}:").env)
+    assert env.get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE") == expected
+    assert env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == "0=2000M,1=3000M"
 
 
 def test_the_agents_settings_reach_the_containers() -> None:

@@ -35,6 +35,22 @@ def test_names_are_read_and_other_settings_passed_over() -> None:
     assert (found.count, found.memory, found.memory_percentage, found.cores) == ("a/count", "", "a/percent", "")
 
 
+def test_defaults_of_hami_are_read_by_no_component_of_volcano() -> None:
+    found = volcano_config.decode({"nvidia": {"defaultMemory": 5000, "defaultCores": 30, "defaultGPUNum": 0}}).ignored
+    reader = "neither Volcano's scheduler nor its device plugin reads it"
+    assert found == (
+        f"defaultMemory=5000: {reader}; a request without memory gets the whole card",
+        f"defaultCores=30: {reader}; a request without cores has no limit of cores",
+        f"defaultGPUNum=0: {reader}; memory without a number is one card, cores without a number are none",
+    )
+    assert volcano_config.decode({"nvidia": {"defaultMem": 5000}}).ignored == found[:1]
+
+
+@pytest.mark.parametrize("usual", [{}, {"defaultMemory": 0, "defaultCores": 0, "defaultGPUNum": 1}])
+def test_defaults_that_say_what_volcano_does_anyway_are_no_matter(usual: dict[str, int]) -> None:
+    assert volcano_config.decode({"nvidia": usual}).ignored == ()
+
+
 def test_slices_are_numbered_through_a_group() -> None:
     (found,) = volcano_config.decode(geometry()).geometries
     assert found.fits("NVIDIA-NVIDIA A100-SXM4-40GB")
@@ -54,6 +70,10 @@ def test_slices_are_numbered_through_a_group() -> None:
     [
         ([], "device-config.yaml"),
         ({"nvidia": {"resourceCountName": 7}}, "nvidia.resourceCountName"),
+        ({"nvidia": {"defaultMemory": -1}}, "nvidia.defaultMemory"),
+        ({"nvidia": {"defaultMem": "5 GiB"}}, "nvidia.defaultMem"),
+        ({"nvidia": {"defaultCores": 1.5}}, "nvidia.defaultCores"),
+        ({"nvidia": {"defaultGPUNum": True}}, "nvidia.defaultGPUNum"),
         (geometry(models=[""]), r"knownMigGeometries\[0\].models"),
         (geometry(models="A100"), r"knownMigGeometries\[0\].models"),
         (geometry(allowedGeometries=[{"group": "group-1"}]), r"allowedGeometries\[0\].group"),

@@ -92,3 +92,8 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- $scraped := or .Values.monitoring.podMonitor.enabled .Values.monitoring.serviceMonitor.enabled -}}
 {{- .Values.agent.listenHost | default (and .Values.agent.hostNetwork (not $scraped) | ternary "127.0.0.1" "0.0.0.0") -}}
 {{- end -}}
+
+{{/* Something, where any node shares its cards through MPS: by the mode of all, of some (nodes), or of the existing plugin's file. */}}
+{{- define "volcano-vgpu.mps" -}}
+{{- if regexMatch "\"(mode|operatingmode)\":\"mps\"" (list .Values.agent.settings .Values.nodeConfig | toJson) -}}yes{{- end -}}
+{{- end -}}

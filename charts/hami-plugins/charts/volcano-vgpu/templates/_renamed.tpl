@@ -4,6 +4,7 @@ devicePlugin.deviceSplitCount: agent.settings.deviceSplitCount
 devicePlugin.deviceMemoryScaling: agent.settings.deviceMemoryScaling
 devicePlugin.deviceCoreScaling: agent.settings.deviceCoreScaling
 devicePlugin.disablecorelimit: agent.settings.disableCoreLimit
+devicePlugin.migStrategy: agent.settings.mode (mig shares cards by MIG; instances under nvidia.com/mig-* are offered by NVIDIA's device plugin, on nodes of its own)
 devicePlugin.runtimeClassName: agent.runtimeClassName
 devicePlugin.nvidiaNodeSelector: agent.nodeSelector
 devicePlugin.tolerations: agent.tolerations
@@ -11,6 +12,9 @@ devicePlugin.podAnnotations: agent.podAnnotations
 devicePlugin.updateStrategy: agent.updateStrategy
 devicePlugin.hostPID: agent.hostPID
 devicePlugin.resources: agent.resources
+scheduler.defaultMem: agent.settings.defaults.memory (under HAMi, as the scheduler has it; Volcano has no such default, and gives the whole card)
+scheduler.defaultCores: agent.settings.defaults.cores (under HAMi, as the scheduler has it; Volcano has no such default, and limits nothing)
+scheduler.defaultGPUNum: agent.settings.defaults.count (under HAMi, as the webhook has it; Volcano takes memory without a number for one card)
 deviceSplitCount: agent.settings.deviceSplitCount
 deviceMemoryScaling: agent.settings.deviceMemoryScaling
 deviceCoreScaling: agent.settings.deviceCoreScaling
