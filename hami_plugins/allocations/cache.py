@@ -23,9 +23,10 @@ from hami_plugins.allocations.answers import (
 from hami_plugins.allocations.nominations import NominatingState
 from hami_plugins.engine.annotate import annotations_with
 from hami_plugins.engine.apply import record_with, without_pods
-from hami_plugins.engine.decide import Decider, DecisionRequest, DeviceAsker, PodDemand, allocated
+from hami_plugins.engine.decide import Decider, DecisionRequest, DeviceAsker, PodDemand
 from hami_plugins.engine.holdings import flaws_of
 from hami_plugins.engine.intake import PodInfo
+from hami_plugins.engine.naming import allocated
 from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.shortfall import WhyNot, why_not
 from hami_plugins.model.decisions import FilterReason, Refusal

@@ -14,8 +14,9 @@ from typing import Final, NamedTuple, Protocol
 
 from hami_plugins.engine import quota
 from hami_plugins.engine.apply import record_with, with_pod
-from hami_plugins.engine.decide import Decider, PodDemand, allocated
+from hami_plugins.engine.decide import Decider, PodDemand
 from hami_plugins.engine.intake import PodInfo
+from hami_plugins.engine.naming import allocated
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.policy import Policy

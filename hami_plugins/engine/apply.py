@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from hami_plugins.engine.claims.usage import given, without_users
 from hami_plugins.engine.inventory import add_requests, with_pods
 from hami_plugins.engine.usage import add
 from hami_plugins.model.cluster import ClusterSnapshot
@@ -62,13 +63,19 @@ def without_pods(entry: NodeEntry, leaving: Callable[[PodRecord], bool]) -> Node
 def assigned(snapshot: ClusterSnapshot, pod: Pod, placed: Placed) -> ClusterSnapshot:
     """The snapshot after a placement took effect."""
     entry = snapshot.nodes[snapshot.position[placed.node]]
-    return snapshot.with_node(with_pod(entry, record_of(pod, placed)))
+    after = snapshot.with_node(with_pod(entry, record_of(pod, placed)))
+    return after.with_dynamic(given(after.dynamic, pod, placed.claims)) if placed.claims else after
 
 
 def removed(snapshot: ClusterSnapshot, leaving: Callable[[PodRecord], bool]) -> ClusterSnapshot:
-    """The snapshot without some pods, wherever they are."""
+    """The snapshot without some pods, wherever they are, and without what only they had of claims."""
+    gone: set[str] = set()
     for entry in snapshot.nodes:
         without = without_pods(entry, leaving)
         if without is not entry:
+            staying = set(map(id, without.pods))
+            gone |= {record.full_name for record in entry.pods if id(record) not in staying}
             snapshot = snapshot.with_node(without)
-    return snapshot
+    if not gone or not snapshot.dynamic.claims:
+        return snapshot
+    return snapshot.with_dynamic(without_users(snapshot.dynamic, gone.__contains__))

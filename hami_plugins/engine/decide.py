@@ -10,27 +10,31 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from operator import is_not
 from typing import Final, NamedTuple
 
+from hami_plugins.engine.claims import judging
+from hami_plugins.engine.claims.check import AskedClaims, ClaimChecker
+from hami_plugins.engine.claims.judging import JudgedNode
+from hami_plugins.engine.claims.rules import ClaimRules
+from hami_plugins.engine.claims.wishes import ClaimTrouble, ClaimWish
 from hami_plugins.engine.eligibility import objection
 from hami_plugins.engine.headroom import ANY_HEADROOM, HeadroomComparison, HeadroomRange
-from hami_plugins.engine.place import Given, Mask, Placer
+from hami_plugins.engine.naming import allocated, positions_of
+from hami_plugins.engine.place import Mask, Placer
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import UNREGISTERED, Decision, FilterReason, Placed, Refusal, Refused
-from hami_plugins.model.devices import AllocatedShare, Device
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.nodes import NodeEntry, NodeState
 from hami_plugins.model.pods import ANYWHERE, ContainerAllocation, NodeConstraints
 from hami_plugins.model.policy import NodePolicy, Policy
 from hami_plugins.model.requests import DeviceDemand, DeviceSelector
 from hami_plugins.model.units import DeviceId, NodeName, VendorName
-from hami_plugins.model.vendor import Left, VendorSpec
+from hami_plugins.model.vendor import Left
 from hami_plugins.model.verdicts import Fit, NoFit, Verdict
-from hami_plugins.wire import scalars
 from hami_plugins.wire.koordinator import WHOLE_CARDS
 
 _OUT: Final = float("-inf")
@@ -38,11 +42,15 @@ _OUT: Final = float("-inf")
 
 @dataclass(frozen=True, slots=True)
 class PodDemand:
-    """Everything about a pod that a decision depends on: devices, where it may go, and what its quota leaves."""
+    """Everything about a pod that a decision depends on: devices, where it may go, and what its quota leaves.
+
+    ``claims`` are its claims; ``None`` for a pod that has nothing to do with any.
+    """
 
     devices: DeviceDemand
     constraints: NodeConstraints = ANYWHERE
     headroom: Left = ()
+    claims: ClaimWish | None = None
 
 
 @dataclass(slots=True)
@@ -59,7 +67,8 @@ class Decider:
     """``decide`` with its caches. One per process; not shared between threads.
 
     ``verdicts`` bounds the number of remembered verdicts, ``columns`` the number of demands whose nodes are remembered.
-    ``uncounted`` are resources that no node sum is checked for, because this decision answers for them.
+    ``uncounted`` are resources that no node sum is checked for, because this decision answers for them. ``claim_rules``
+    are those of the release that allocates claims; by default of the newest kubelet of each snapshot.
     """
 
     def __init__(
@@ -69,6 +78,7 @@ class Decider:
         verdicts: int = 400_000,
         columns: int = 64,
         uncounted: Collection[str] | None = None,
+        claim_rules: ClaimRules | None = None,
     ) -> None:
         self.registry = registry
         self.statistics = CacheStatistics()
@@ -80,6 +90,7 @@ class Decider:
         self._limit = verdicts
         self._most_columns = columns
         self._columns: OrderedDict[_ColumnKey, _Column] = OrderedDict()
+        self._claims = ClaimChecker(claim_rules)
         self._latest: _Column | None = None
         self._asked: tuple[PodDemand, Policy] | None = None
 
@@ -88,7 +99,10 @@ class Decider:
 
         Among the nodes that fit, the best score by the pod's node policy wins; equals go to the first by name.
         """
-        return self._column(demand, policy).decide(snapshot, demand.headroom)
+        column = self._column(demand, policy)
+        if demand.claims is None or (asked := self._claims.asked(snapshot, demand.claims)) is None:
+            return column.decide(snapshot, demand.headroom)
+        return column.choice_of(self._with_claims(snapshot, demand, policy, asked))
 
     def place(self, state: NodeState, demand: PodDemand, policy: Policy) -> Verdict:
         """The verdict of one node in one state, without looking at names or plain resources."""
@@ -98,10 +112,29 @@ class Decider:
         self, snapshot: ClusterSnapshot, demand: PodDemand, policy: Policy
     ) -> Sequence[tuple[NodeEntry, Fit | Refusal]]:
         """What every node says to the pod, in node order: what ``decide`` chose from."""
+        if demand.claims is not None and (asked := self._claims.asked(snapshot, demand.claims)) is not None:
+            return [(entry, answer) for entry, answer, _ in self._with_claims(snapshot, demand, policy, asked)]
         return self._column(demand, policy).answers(snapshot, demand.headroom)
 
+    def _with_claims(
+        self, snapshot: ClusterSnapshot, demand: PodDemand, policy: Policy, asked: AskedClaims | ClaimTrouble
+    ) -> list[JudgedNode]:
+        """What every node says to the pod and to its claims."""
+        answers = self._column(demand, policy).answers(snapshot, demand.headroom)
+        if isinstance(asked, ClaimTrouble):
+            return judging.troubled(asked, answers)
+        if not asked.plain:
+            return judging.with_claims(asked, answers, answers)
+        resources = {each.resource for each in asked.plain}
+        left = tuple(each for each in demand.constraints.requests if each[0] not in resources)
+        bare = replace(demand, constraints=replace(demand.constraints, requests=left))
+        return judging.with_claims(asked, answers, self._column(bare, policy).answers(snapshot, demand.headroom))
+
     def answer(self, entry: NodeEntry, demand: PodDemand, policy: Policy) -> Fit | Refusal:
-        """What one node says to the pod: what ``answers`` would say of it."""
+        """What one node says to the pod: what ``answers`` would say of it, without a look at claims.
+
+        Those depend on the whole snapshot: several nodes may reach a device, and a claim may be another pod's as well.
+        """
         return self._column(demand, policy).answer(entry, demand.headroom)[0]
 
     def asking(self, demand: PodDemand, policy: Policy) -> DeviceAsker:
@@ -266,6 +299,16 @@ class _Column:
             candidates=self._fitting,
         )
 
+    def choice_of(self, judged: Sequence[JudgedNode]) -> Decision:
+        """The choice among nodes that were also asked about claims, by the same ranks as ``decide``."""
+        spread = self.policy.node is NodePolicy.SPREAD
+        fits = [(entry, fit, claims) for entry, fit, claims in judged if isinstance(fit, Fit)]
+        if not fits:
+            return Refused(by_node=tuple((entry.name, why) for entry, why, _ in judged if not isinstance(why, Fit)))
+        entry, fit, claims = max(fits, key=lambda each: -each[1].score if spread else each[1].score)
+        named = self._named(entry, fit)
+        return Placed(node=entry.name, containers=named, fit=fit, candidates=len(fits), claims=claims)
+
     def _named(self, entry: NodeEntry, fit: Fit) -> tuple[ContainerAllocation, ...]:
         """The fit with the node's names put in, kept for as long as both are the same objects."""
         key = (id(fit), id(entry.ids))
@@ -332,7 +375,7 @@ class _Column:
     def accepts(self, entry: NodeEntry, left: Left, allocations: Sequence[ContainerAllocation]) -> bool:
         """Whether the placer, given just these devices container by container, makes just these shares of them."""
         devices, registry = self.devices, self.owner.registry
-        given = _positions(entry, allocations)
+        given = positions_of(entry, allocations)
         if given is None or len(allocations) != len(devices.containers):
             return False
         quota = HeadroomComparison(left) if left else None
@@ -356,46 +399,6 @@ class _Column:
             vendor: frozenset(at for at in positions.get(vendor, ()) if selector.accepts_id(entry.ids[at]))
             for vendor, selector in self._selectors.items()
         }
-
-
-def allocated(entry: NodeEntry, fit: Fit, demand: DeviceDemand, registry: Registry) -> tuple[ContainerAllocation, ...]:
-    """A fit with the node's names put in."""
-    allocations: list[ContainerAllocation] = []
-    ids, devices = entry.ids, entry.state.shape.devices
-    for container, shares in zip(demand.containers, fit.containers, strict=True):
-        named: list[AllocatedShare] = []
-        for vendor, of_vendor in shares.by_vendor:
-            spec = registry[vendor]
-            word = "" if spec.records.word_is_model else spec.wire_word()
-            for at, memory, cores, mark in of_vendor:
-                said = word or _word(spec, devices[at])
-                named.append(
-                    AllocatedShare(device=ids[at], vendor=vendor, word=said, memory=memory, cores=cores, mark=mark)
-                )
-        allocations.append(ContainerAllocation(container.kind, tuple(named)))
-    return tuple(allocations)
-
-
-def _positions(entry: NodeEntry, allocations: Sequence[ContainerAllocation]) -> Given | None:
-    """Where the allocated devices stand on the node, or ``None`` when it has not all of them."""
-    found: list[dict[VendorName, tuple[int, ...]]] = []
-    for allocation in allocations:
-        of_container: dict[VendorName, tuple[int, ...]] = {}
-        for share in allocation.shares:
-            at = entry.position(share.device)
-            if at is None or entry.state.shape.devices[at].vendor != share.vendor:
-                return None
-            known = of_container.get(share.vendor, ())
-            of_container[share.vendor] = known if at in known else (*known, at)
-        found.append(of_container)
-    return found
-
-
-def _word(spec: VendorSpec, device: Device) -> str:
-    """The type member of an assignment; a model that it could not carry gives way to the vendor's word."""
-    if spec.records.word_is_model and scalars.SEPARATORS.isdisjoint(device.model):
-        return device.model
-    return spec.wire_word()
 
 
 class DecisionRequest(NamedTuple):

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Final
 
 from hami_plugins.engine import koordinator
+from hami_plugins.engine.claims.wishes import wish_of
 from hami_plugins.engine.decide import PodDemand
 from hami_plugins.engine.demand import demand_of
 from hami_plugins.engine.mutate import PodAdmission, Unusable, WebhookSettings, admit
@@ -111,7 +112,7 @@ def take_in(  # noqa: PLR0913 - one question with all that belongs to it
         submitted=pod,
         pod=seen,
         admission=admission,
-        demand=PodDemand(devices, read.constraints, tuple(sorted((left or {}).items()))),
+        demand=PodDemand(devices, read.constraints, tuple(sorted((left or {}).items())), wish_of(seen)),
         policy=policy,
         dialect=dialect,
     )

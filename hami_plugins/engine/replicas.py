@@ -29,6 +29,7 @@ def key_of(pod: Pod) -> Hashable:
         (pod.gated, pod.terminating, pod.init_finished, pod.preempts, pod.preemptable, bool(pod.uid)),
         pod.nominated,
         pod.disruption,
+        pod.claims,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Final
 from hami_plugins.engine.inventory import NodeBuilder, RecordReader, settled, with_pods
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
+from hami_plugins.inputs.claim_objects import ClaimObjects
 from hami_plugins.model.cluster import ClusterSnapshot, DisruptionBudget, Listing, NamespaceQuota, PodGroup, Queue
 from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, Problem
@@ -28,7 +29,7 @@ SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-no
 
 
 class ListingReader:
-    """Collects nodes, pods, quotas, budgets, queues and pod groups in any order, then makes the snapshot.
+    """Collects nodes, pods, claims, quotas, budgets, queues and pod groups in any order, then makes the snapshot.
 
     ``progress`` gets the number of items of lists that were read, and in the end the number of nodes that were built.
     """
@@ -47,6 +48,7 @@ class ListingReader:
         self._queues: dict[str, Queue] = {}
         self._groups: dict[str, PodGroup] = {}
         self._succeeded: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._claims = ClaimObjects()
         self._priorities: dict[str, int] = dict(SYSTEM_PRIORITIES)
         self._never_preempting: set[str] = set()
         self._evicted: dict[str, EvictionEvent] = {}
@@ -110,7 +112,8 @@ class ListingReader:
                 self._groups[group.full_name] = group
                 self._problems.extend(Problem(place, f"{each}; counts as not set") for each in wrong)
             case _:
-                self._take_about_evictions(kind, raw)
+                if not self._claims.takes(kind, raw):
+                    self._take_about_evictions(kind, raw)
 
     def _take_about_evictions(self, kind: str, raw: object) -> None:
         """What pods are worth, and which of them were evicted."""
@@ -194,6 +197,7 @@ class ListingReader:
             taken_at=objects.seconds(self._latest),
             listing=None if self._complete else self._listing(),
             evicted={name: event.message for name, event in self._evicted.items()},
+            dynamic=self._claims.finish(),
         )
 
     def _listing(self) -> Listing:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Final, Literal, NamedTuple, Protocol
 
 from hami_plugins.wire.fields import Json
+from hami_plugins.wire.resource_slices import VERSIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,17 @@ SNAPSHOT_COLLECTIONS: Final = (
     Collection("/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups", "PodGroup", optional=True),
 )
 """Everything a snapshot is made from, nodes first."""
+
+CLAIM_COLLECTIONS: Final = tuple(
+    tuple(Collection(f"/apis/resource.k8s.io/{version}/{name}", kind, optional=True) for version in VERSIONS)
+    for name, kind in (
+        ("resourceslices", "ResourceSlice"),
+        ("deviceclasses", "DeviceClass"),
+        ("resourceclaims", "ResourceClaim"),
+        ("resourceclaimtemplates", "ResourceClaimTemplate"),
+    )
+)
+"""What claims are decided from, each in all versions that are read: the newest that the server has counts."""
 
 EVICTION_EVENTS: Final = tuple(
     Collection("/api/v1/events", "Event", optional=True, fields=f"involvedObject.kind=Pod,reason={reason}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from hami_plugins.kube.port import SNAPSHOT_COLLECTIONS, ClusterReader, Collection
+from hami_plugins.kube.port import CLAIM_COLLECTIONS, SNAPSHOT_COLLECTIONS, ClusterReader, Collection
 from hami_plugins.wire.fields import Json
 
 
@@ -16,8 +16,13 @@ def live_objects(
     more: Sequence[Collection] = (),
 ) -> Iterator[Json]:
     """Every object that a snapshot is made from, and ``more``; ``seen`` is told kind and count after each page."""
-    for collection in (*SNAPSHOT_COLLECTIONS, *more):
-        for page in reader.pages(collection, page_size=page_size):
-            yield from page
-            if seen is not None:
-                seen(collection.kind, len(page))
+    for versions in (*((each,) for each in SNAPSHOT_COLLECTIONS), *CLAIM_COLLECTIONS, *((each,) for each in more)):
+        for collection in versions:
+            served = False
+            for page in reader.pages(collection, page_size=page_size):
+                served = True
+                yield from page
+                if seen is not None:
+                    seen(collection.kind, len(page))
+            if served:
+                break

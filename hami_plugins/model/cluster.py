@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Final, NamedTuple
 
+from hami_plugins.model.claims import NO_RESOURCES, DynamicResources
 from hami_plugins.model.nodes import NodeEntry, Problem
 from hami_plugins.model.pods import Pod, Requirement
 from hami_plugins.model.units import NodeName
@@ -124,7 +125,8 @@ class ClusterSnapshot:
     ``problems`` are the objects that could not be read. ``taken_at`` is the latest time that any object names (Unix
     seconds), which is when the snapshot was taken as far as it can tell; ``None`` where none names any.
     ``listing`` says what a dump holds, because it may lack kinds; ``None`` where the source is complete. ``evicted``
-    are the messages of the last events about evictions, by the full names of the pods.
+    are the messages of the last events about evictions, by the full names of the pods. ``dynamic`` is what is known of
+    claims and the devices for them.
     """
 
     nodes: tuple[NodeEntry, ...] = ()
@@ -140,6 +142,7 @@ class ClusterSnapshot:
     taken_at: int | None = None
     listing: Listing | None = None
     evicted: Mapping[str, str] = field(default_factory=dict)
+    dynamic: DynamicResources = NO_RESOURCES
     position: Mapping[NodeName, int] = field(default_factory=dict)
     """Where in ``nodes`` each is, worked out; ``replace`` hands it on, so that the same names need no second look."""
 
@@ -160,6 +163,13 @@ class ClusterSnapshot:
         at = self.position[entry.name]
         successor = _shallow_copy(self)
         object.__setattr__(successor, "nodes", (*self.nodes[:at], entry, *self.nodes[at + 1 :]))
+        return successor
+
+    def with_dynamic(self, dynamic: DynamicResources) -> ClusterSnapshot:
+        """The snapshot with other claims or devices for them."""
+        successor = _shallow_copy(self)
+        object.__setattr__(successor, "nodes", self.nodes)
+        object.__setattr__(successor, "dynamic", dynamic)
         return successor
 
     def with_more_nodes(self, entries: Iterable[NodeEntry]) -> ClusterSnapshot:

@@ -128,7 +128,7 @@ class NodeFacts:
     """What the scheduler itself looks at on a node, devices aside.
 
     ``tolerated`` are the keys of taints that a pod tolerates by requesting the resource of that name: the API server
-    adds the toleration where the admission plugin ``ExtendedResourceToleration`` is on.
+    adds the toleration where the admission plugin ``ExtendedResourceToleration`` is on. ``kubelet`` is its version.
     """
 
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -137,6 +137,7 @@ class NodeFacts:
     ready: bool = True
     allocatable: Mapping[str, Quantity] = field(default_factory=dict)
     tolerated: frozenset[str] = frozenset()
+    kubelet: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,26 @@ FINISHED: Final = frozenset({SUCCEEDED, "Failed"})
 """Phases in which a pod holds nothing any more."""
 
 
+class UsedClaim(NamedTuple):
+    """What a container uses of the claims of its pod: one by its name in the pod, or one request of it."""
+
+    name: str
+    request: str = ""
+
+
+class PodClaim(NamedTuple):
+    """A claim of a pod (Dynamic Resource Allocation): one that exists, or one that is made of a template for the pod.
+
+    ``name`` is its name in the pod. ``made`` is the claim that was made of the template, ``""`` where none was needed
+    and ``None`` while its controller has not reported.
+    """
+
+    name: str
+    claim: str = ""
+    template: str = ""
+    made: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
     """One container of a pod, with what the decisions read of it. ``env`` are the names of its variables."""
@@ -29,6 +49,7 @@ class Container:
     requests: ResourceList = field(default_factory=dict)
     env: frozenset[str] = frozenset()
     privileged: bool = False
+    claims: tuple[UsedClaim, ...] = ()
 
     def amount(self, resource: str, *, requests_too: bool = True) -> Quantity | None:
         """The limit of a resource, else (by default) its request, else ``None``."""
@@ -154,6 +175,7 @@ class Pod:
     nominated: NodeName | None = None
     disruption: str = ""
     owner: str = ""
+    claims: tuple[PodClaim, ...] = ()
 
     @property
     def full_name(self) -> str:

@@ -58,6 +58,7 @@ _STATUS = {
     Stage.GANG: "waits for gang",
     Stage.NODES: "does not fit",
     Stage.ELSEWHERE: "wrong scheduler",
+    Stage.UNKNOWN: "unknown",
 }
 
 

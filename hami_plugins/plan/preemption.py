@@ -8,9 +8,10 @@ from typing import Final
 
 from hami_plugins.engine.apply import with_pod
 from hami_plugins.engine.bounds import RequestBounds
-from hami_plugins.engine.decide import Decider, PodDemand, allocated
+from hami_plugins.engine.decide import Decider, PodDemand
 from hami_plugins.engine.holdings import demand_again
 from hami_plugins.engine.intake import PodInfo
+from hami_plugins.engine.naming import allocated
 from hami_plugins.inputs.workloads.pods import VOLCANO
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from hami_plugins.engine.claims.usage import together
 from hami_plugins.engine.eligibility import objection
 from hami_plugins.inputs.workloads import Submission, Workload
 from hami_plugins.inputs.workloads.gangs import Gang
@@ -18,7 +19,7 @@ from hami_plugins.wire.gang_keys import TASK_KEY
 
 
 def with_objects(snapshot: ClusterSnapshot, submission: Submission) -> ClusterSnapshot:
-    """The snapshot with the queues, pod groups and quotas that are submitted along; the submitted ones win."""
+    """The snapshot with the queues, pod groups, quotas and claims that are submitted along; the submitted ones win."""
     return replace(
         snapshot,
         queues={**snapshot.queues, **submission.queues},
@@ -26,6 +27,7 @@ def with_objects(snapshot: ClusterSnapshot, submission: Submission) -> ClusterSn
         quotas={**snapshot.quotas, **submission.quotas},
         priorities={**snapshot.priorities, **submission.priorities},
         never_preempting=(snapshot.never_preempting - submission.priorities.keys()) | submission.never_preempting,
+        dynamic=together(snapshot.dynamic, submission.dynamic),
     )
 
 

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from hami_plugins.engine import neighbours, quota
 from hami_plugins.engine.apply import record_of, record_with, with_pod, without_pods
-from hami_plugins.engine.decide import Decider, PodDemand, allocated
+from hami_plugins.engine.decide import Decider, PodDemand
 from hami_plugins.engine.intake import PodInfo
+from hami_plugins.engine.naming import allocated
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed, Refusal
 from hami_plugins.model.nodes import NodeEntry

@@ -32,7 +32,7 @@ from hami_plugins.wire.gang_keys import GROUP_KEY
 
 GATED: Final = "it has scheduling gates; no scheduler looks at it before they are removed"
 
-_CREATED: Final = frozenset({Stage.REQUEST, Stage.GATE, Stage.GANG, Stage.NODES, Stage.ELSEWHERE})
+_CREATED: Final = frozenset({Stage.REQUEST, Stage.GATE, Stage.GANG, Stage.NODES, Stage.ELSEWHERE, Stage.UNKNOWN})
 """Stages of pods that exist without a node."""
 
 _Rank = tuple[int, bool, float, int]

@@ -13,7 +13,7 @@ from hami_plugins.engine.intake import PodInfo, Rules, created, take_in
 from hami_plugins.engine.node_filters import Barred, Noted
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
-from hami_plugins.model.decisions import UNREGISTERED, FilterReason, Placed, Refused
+from hami_plugins.model.decisions import UNREGISTERED, FilterReason, Placed, Refused, event_of
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.requests import ContainerKind
@@ -98,10 +98,10 @@ class PodEvaluator:
             return PodPlan(
                 unit=unit,
                 intake=intake,
-                stage=Stage.NODES,
+                stage=Stage.UNKNOWN if decision.unknown else Stage.NODES,
                 before=snapshot,
                 decision=decision,
-                words=spell(decision),
+                words="" if decision.unknown else spell(decision),
             )
         entry = snapshot.nodes[snapshot.position[decision.node]]
         written = annotations_of(intake.pod, decision, entry, self.registry, now_ns=self._now_ns)
@@ -142,7 +142,7 @@ def _volcano_words(refused: Refused) -> str:
     """Volcano's text on the pod, which never says why a node's cards will not do."""
     counts: dict[str, int] = {}
     for _, why in refused.by_node:
-        words = _PODS.get(why.words, why.words) if isinstance(why, FilterReason) else DEVICE_SHARING
+        words = _PODS.get(why.words, event_of(why)) if isinstance(why, FilterReason) else DEVICE_SHARING
         counts[words] = counts.get(words, 0) + 1
     total = len(refused.by_node)
     reasons = ", ".join(sorted(f"{count} {words}" for words, count in counts.items()))
@@ -153,7 +153,7 @@ def _koordinator_words(refused: Refused) -> str:
     """kube-scheduler's text, which Koordinator's scheduler has from it; one node without the label ends it for all."""
     counts: dict[str, int] = {}
     for _, why in refused.by_node:
-        words = why.words if isinstance(why, FilterReason) else str(why)
+        words = event_of(why)
         words = _NO_CARDS.get(words, words)
         if words.startswith("GPUIsolationProvider"):
             return f'running "DeviceShare" filter plugin: {words}'

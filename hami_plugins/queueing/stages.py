@@ -18,7 +18,7 @@ class Stage(StrEnum):
 
     ``GATE``: something holds it back before any node is looked at (a queue's limit, Volcano's admission of gangs, a
     scheduling gate). ``GANG``: it would fit, but its gang is not complete. ``ELSEWHERE``: its scheduler does not look
-    at the devices it asks for.
+    at the devices it asks for. ``UNKNOWN``: no node is known to take it, and some may.
     """
 
     PLACED = "placed"
@@ -29,6 +29,7 @@ class Stage(StrEnum):
     GANG = "gang"
     NODES = "nodes"
     ELSEWHERE = "elsewhere"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,6 +78,7 @@ def node_facts(raw: object) -> NodeFacts:
         ready=_ready(status, f"{place} status"),
         allocatable=_amounts(status, "allocatable", f"{place} status"),
         tolerated=frozenset(each.key for each in taints if managed_taints.tolerated(each.key, labels, kubelet)),
+        kubelet=kubelet,
     )
 
 

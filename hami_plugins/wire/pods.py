@@ -8,7 +8,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
-from hami_plugins.model.pods import FINISHED, Container, NodeConstraints, Pod, Requirement, ResourceList, Toleration
+from hami_plugins.model.pods import (
+    FINISHED,
+    Container,
+    NodeConstraints,
+    Pod,
+    PodClaim,
+    Requirement,
+    ResourceList,
+    Toleration,
+    UsedClaim,
+)
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.wire import fields, neighbours, quantity
@@ -115,6 +125,7 @@ def pod(raw: object, *, default_requests: bool = True) -> Pod:
         nominated=_nominated(status, annotations),
         disruption=_disruption(status),
         owner=_controller(body),
+        claims=_claims(spec, status, in_spec) if "resourceClaims" in spec else (),
     )
 
 
@@ -125,6 +136,26 @@ def _controller(raw: Json) -> str:
         if each.get("controller") is True and kind and name:
             return f"{kind}/{name}"
     return ""
+
+
+def _claims(spec: Json, status: Json, place: str) -> tuple[PodClaim, ...]:
+    """The claims of a pod. What controllers report of those that they made is left out where it cannot be read."""
+    made = {text(each.get("name")): each for each in mappings(status.get("resourceClaimStatuses"))}
+    found = []
+    for at, raw in enumerate(fields.items(spec, "resourceClaims", place)):
+        inside = f"{place}.resourceClaims[{at}]"
+        body = fields.whole(raw, inside)
+        name = fields.text(body, "name", inside)
+        reported = made.get(name)
+        found.append(
+            PodClaim(
+                name=name,
+                claim=fields.text(body, "resourceClaimName", inside),
+                template=fields.text(body, "resourceClaimTemplateName", inside),
+                made=None if reported is None else text(reported.get("resourceClaimName")),
+            )
+        )
+    return tuple(found)
 
 
 def _nominated(status: Json, annotations: Mapping[str, str]) -> NodeName | None:
@@ -175,7 +206,17 @@ def _container(raw: object, place: str, listed: str, *, default_requests: bool) 
         requests=requests,
         env=_env(body, place) if "env" in body else _NO_NAMES,
         privileged=fields.flag(fields.member(body, "securityContext", place), "privileged", f"{place}.securityContext"),
+        claims=_used_claims(resources, f"{place}.resources") if "claims" in resources else (),
     )
+
+
+def _used_claims(resources: Json, place: str) -> tuple[UsedClaim, ...]:
+    found = []
+    for at, raw in enumerate(fields.items(resources, "claims", place)):
+        inside = f"{place}.claims[{at}]"
+        body = fields.whole(raw, inside)
+        found.append(UsedClaim(fields.text(body, "name", inside), fields.text(body, "request", inside)))
+    return tuple(found)
 
 
 def kind_of(restart_policy: object, listed: str) -> ContainerKind:
@@ -236,15 +277,19 @@ def _constraints(spec: Json, containers: tuple[Container, ...], place: str) -> N
 
 
 def _affinity(spec: Json, place: str) -> tuple[tuple[Requirement, ...], ...] | None:
-    """Required node affinity as an OR of ANDs. A term without requirements matches no node, so it is left out."""
+    """Required node affinity as an OR of ANDs."""
     affinity = fields.member(spec, "affinity", place)
     node_affinity = fields.member(affinity, "nodeAffinity", f"{place}.affinity")
     if node_affinity.get(_REQUIRED) is None:
         return None
     required = fields.member(node_affinity, _REQUIRED, f"{place}.affinity.nodeAffinity")
-    place = f"{place}.affinity.nodeAffinity.{_REQUIRED}"
+    return node_terms(required, f"{place}.affinity.nodeAffinity.{_REQUIRED}")
+
+
+def node_terms(selector: Json, place: str) -> tuple[tuple[Requirement, ...], ...]:
+    """A node selector as an OR of ANDs; a term without requirements matches no node, so it is left out."""
     terms = []
-    for at, raw in enumerate(fields.items(required, "nodeSelectorTerms", place)):
+    for at, raw in enumerate(fields.items(selector, "nodeSelectorTerms", place)):
         inside = f"{place}.nodeSelectorTerms[{at}]"
         body = fields.whole(raw, inside)
         term = (

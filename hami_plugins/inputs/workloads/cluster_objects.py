@@ -1,15 +1,17 @@
-"""PodGroup, Queue and ResourceQuota documents to the values that a plan honours.
+"""PodGroup, Queue, ResourceQuota and claim documents to the values that a plan honours.
 
 The reading is ``wire.objects``'; what Kubernetes or Volcano would refuse to store is refused here, with its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from hami_plugins.errors import WireError
+from hami_plugins.inputs.claim_objects import ClaimObjects
 from hami_plugins.inputs.manifests.fields import Field
+from hami_plugins.model.claims import DynamicResources
 from hami_plugins.model.cluster import NamespaceQuota, PodGroup, PriorityClass, Queue
 from hami_plugins.wire import objects
 
@@ -46,6 +48,18 @@ def quota(field: Field, namespace: str, name: str) -> NamespaceQuota:
 def priority_class(field: Field, name: str) -> PriorityClass:
     """A PriorityClass."""
     return _read(objects.priority_class, field, {"name": name})
+
+
+def dynamic_resources(found: Iterable[tuple[Field, str, str, str]]) -> DynamicResources:
+    """Claims, templates, classes and slices: each with its kind, namespace and name."""
+    objects = ClaimObjects()
+    for field, kind, namespace, name in found:
+        metadata = {**field.inner("metadata").members, "namespace": namespace, "name": name}
+        try:
+            objects.takes(kind, {**field.members, "metadata": metadata})
+        except WireError as error:
+            raise field.fault(str(error)) from error
+    return objects.finish()
 
 
 def _read(reader: Callable[[object], T], field: Field, identity: Mapping[str, str]) -> T:

@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from hami_plugins.inputs.claim_objects import KINDS
 from hami_plugins.inputs.manifests import Document
 from hami_plugins.inputs.manifests.fields import Field
 from hami_plugins.inputs.workloads import cluster_objects, gangs, pods, templates, vcjobs, virtual_machines
 from hami_plugins.inputs.workloads.gangs import Gang
 from hami_plugins.inputs.workloads.pods import MAX_PODS, PodCopy, PodTemplate
+from hami_plugins.model.claims import NO_RESOURCES, DynamicResources
 from hami_plugins.model.cluster import NamespaceQuota, PodGroup, Queue
+from hami_plugins.wire.resource_slices import GROUP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -72,6 +75,7 @@ class Submission:
     quotas: Mapping[str, NamespaceQuota] = field(default_factory=dict)
     priorities: Mapping[str, int] = field(default_factory=dict)
     never_preempting: frozenset[str] = frozenset()
+    dynamic: DynamicResources = NO_RESOURCES
     ignored: tuple[Ignored, ...] = ()
 
     @property
@@ -143,6 +147,9 @@ def read(
         quotas=_quotas(objects),
         priorities={each.name: each.value for each in classes},
         never_preempting=frozenset(each.name for each in classes if not each.preempts),
+        dynamic=cluster_objects.dynamic_resources(
+            (it.field, it.kind, it.namespace, it.name) for it in objects if (it.group, it.kind) in _CLAIMS
+        ),
         ignored=tuple(ignored),
     )
 
@@ -366,4 +373,5 @@ _POD_GROUPS: Final = frozenset(
 _QUEUE: Final = ("scheduling.volcano.sh", "Queue")
 _QUOTA: Final = ("", "ResourceQuota")
 _PRIORITY_CLASS: Final = ("scheduling.k8s.io", "PriorityClass")
-_UNDERSTOOD: Final = frozenset({*_KINDS, *_POD_GROUPS, _QUEUE, _QUOTA, _PRIORITY_CLASS})
+_CLAIMS: Final = frozenset((GROUP, kind) for kind in KINDS)
+_UNDERSTOOD: Final = frozenset({*_KINDS, *_POD_GROUPS, *_CLAIMS, _QUEUE, _QUOTA, _PRIORITY_CLASS})

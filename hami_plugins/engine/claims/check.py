@@ -1,0 +1,193 @@
+"""The part of the one decision that is about claims: what a node says to a pod's claims, devices of vendors aside.
+
+Only pods with claims come here. What a node said is remembered by the claims that were asked for and by what was taken
+of the pools that the node reaches.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from hami_plugins.engine.claims import reasons
+from hami_plugins.engine.claims.matching import Matcher
+from hami_plugins.engine.claims.pools import NodePool, PoolIndex, PoolMember, chosen
+from hami_plugins.engine.claims.rules import ClaimRules, rules_of
+from hami_plugins.engine.claims.search import NodeDevices, NodeSearch, SearchGivenUpError, SearchStoppedError
+from hami_plugins.engine.claims.wishes import (
+    ClaimTrouble,
+    ClaimWish,
+    NeededClaim,
+    PlainRequest,
+    class_by_resource,
+    needed,
+    of_plain,
+)
+from hami_plugins.model.claims import (
+    ClaimAllocation,
+    ClaimedDevice,
+    DeviceChoice,
+    DynamicResources,
+    PlacedClaim,
+    PoolDevice,
+    PoolUsage,
+)
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.decisions import FilterReason
+from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.model.pods import Requirement
+
+EVENT: Final = "cannot allocate all claims"
+ELSEWHERE: Final = "resourceclaim not available on the node"
+"""What kube-scheduler says on a pod (``dynamicresources.go`` of 1.34.4)."""
+
+_MOST_WISHES: Final = 64
+
+ClaimAnswer: TypeAlias = tuple[PlacedClaim, ...] | FilterReason
+"""What the claims of a pod get on a node, or why not."""
+
+
+class ClaimsStopError(Exception):
+    """A node ends the scheduling of the pod, whatever other nodes have. The text is the scheduler's."""
+
+
+class ClaimChecker:
+    """Asks nodes about claims. Remembers the pools of the last cluster, and answers by wish."""
+
+    def __init__(self, rules: ClaimRules | None = None) -> None:
+        self._rules = rules
+        self._devices: _Devices | None = None
+
+    def asked(self, snapshot: ClusterSnapshot, wish: ClaimWish) -> AskedClaims | ClaimTrouble | None:
+        """The claims that a pod needs in a cluster; ``None`` for none: resources that no class stands for."""
+        dynamic = snapshot.dynamic
+        plain = tuple(each for each in wish.plain if each.resource in dynamic_classes(dynamic)) if wish.plain else ()
+        if not wish.claims and not plain:
+            return None
+        claims = needed(wish, dynamic)
+        if isinstance(claims, ClaimTrouble):
+            return claims
+        devices = self._devices
+        if devices is None or devices.slices is not dynamic.slices or devices.classes is not dynamic.classes:
+            rules = self._rules or rules_of({entry.facts.kubelet for entry in snapshot.nodes})
+            devices = self._devices = _Devices(dynamic, rules)
+        return AskedClaims(devices, devices.answers(claims, plain), dynamic, claims, plain)
+
+
+def dynamic_classes(dynamic: DynamicResources) -> Mapping[str, str]:
+    """The classes that stand for plain resources, by resource."""
+    return class_by_resource(dynamic.classes.values())
+
+
+class _Devices:
+    """The devices of a cluster, and what its nodes said to the last wishes."""
+
+    def __init__(self, dynamic: DynamicResources, rules: ClaimRules) -> None:
+        self.slices, self.classes, self.rules = dynamic.slices, dynamic.classes, rules
+        self.by_resource = class_by_resource(dynamic.classes.values())
+        self.index = PoolIndex(dynamic.slices, rules)
+        self.matcher = Matcher(dynamic.classes)
+        self._answers: OrderedDict[object, _Answers] = OrderedDict()
+
+    def answers(self, claims: tuple[NeededClaim, ...], plain: tuple[PlainRequest, ...]) -> _Answers:
+        """What is remembered of nodes that were asked for the same."""
+        key = claims, plain
+        found = self._answers.setdefault(key, {})
+        self._answers.move_to_end(key)
+        while len(self._answers) > _MOST_WISHES:
+            self._answers.popitem(last=False)
+        return found
+
+
+_Answers: TypeAlias = "dict[str, tuple[NodeEntry | None, tuple[PoolUsage | None, ...], ClaimAnswer | ClaimsStopError]]"
+"""By node: the entry where its labels or resources decide, what was taken of its pools, and what it said."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AskedClaims:
+    """The claims of one pod, to be asked of nodes. ``plain`` are resources for which classes stand."""
+
+    _devices: _Devices
+    _answers: _Answers
+    _dynamic: DynamicResources
+    claims: tuple[NeededClaim, ...]
+    plain: tuple[PlainRequest, ...] = field(default=())
+
+    def by_claims(self, entry: NodeEntry) -> frozenset[str]:
+        """The plain resources of the pod that a node has no device plugin for, so that devices of classes are used."""
+        listed = entry.facts.allocatable
+        zero = self._devices.rules.zero_is_a_plugin
+        return frozenset(
+            each.resource
+            for each in self.plain
+            if (found := listed.get(each.resource)) is None or (not found.nano and not zero)
+        )
+
+    def answer(self, entry: NodeEntry) -> ClaimAnswer:
+        """What a node says. Raises ``ClaimsStopError``."""
+        pools = self._devices.index.reached_by(entry)
+        usage = tuple(self._dynamic.taken.get(pool.id) for pool in pools)
+        known = self._answers.get(entry.name)
+        if known is None or known[1] != usage or known[0] is not entry.facts:
+            known = self._answers[entry.name] = entry.facts, usage, self._asked(entry, pools)
+        answer = known[2]
+        if isinstance(answer, ClaimsStopError):
+            raise answer
+        return answer
+
+    def _asked(self, entry: NodeEntry, pools: Sequence[NodePool]) -> ClaimAnswer | ClaimsStopError:
+        for each in self.claims:
+            if each.given is not None and each.given.terms is not None and not chosen(each.given.terms, entry):
+                return FilterReason(reasons.elsewhere(each), event=ELSEWHERE)
+        plain = of_plain(
+            (each for each in self.plain if each.resource in self.by_claims(entry)), self._devices.by_resource
+        )
+        wanted = tuple(each for each in self.claims if each.given is None) + ((plain,) if plain is not None else ())
+
+        def accepts(member: PoolMember, choice: DeviceChoice) -> bool:
+            return self._devices.matcher.accepts(member, choice, entry)
+
+        devices = NodeDevices(pools, self._dynamic.taken, accepts, self._devices.rules)
+        try:
+            search = NodeSearch(devices, wanted)
+            if search.found():
+                return self._placed(entry, pools, wanted, search.results)
+            return FilterReason(reasons.why_not(devices, wanted), event=EVENT)
+        except SearchStoppedError as error:
+            return ClaimsStopError(str(error))
+        except SearchGivenUpError as error:
+            return FilterReason(f"not known: {error}", event="", unknown=True)
+
+    def _placed(
+        self,
+        entry: NodeEntry,
+        pools: Sequence[NodePool],
+        wanted: Sequence[NeededClaim],
+        results: Sequence[Sequence[ClaimedDevice]],
+    ) -> tuple[PlacedClaim, ...]:
+        members = {member.id: member for pool in pools for member in pool.members}
+        had = tuple(
+            PlacedClaim(each.name, each.claim, each.spec, each.given, new=False)
+            for each in self.claims
+            if each.given is not None
+        )
+        return had + tuple(
+            PlacedClaim(each.name, each.claim, each.spec, ClaimAllocation(tuple(found), _terms(entry, found, members)))
+            for each, found in zip(wanted, results, strict=True)
+        )
+
+
+def _terms(
+    entry: NodeEntry, found: Sequence[ClaimedDevice], members: Mapping[PoolDevice, PoolMember]
+) -> tuple[tuple[Requirement, ...], ...] | None:
+    """The nodes on which a claim with these devices can be used: one that all of them are for."""
+    selections = [members[each.device].nodes for each in found]
+    if any(each.node is not None for each in selections):
+        return ((Requirement("metadata.name", "In", (entry.name,), on_field=True),),)
+    merged: list[Requirement] = []
+    for each in selections:
+        matching = [term for term in each.terms or () if chosen((term,), entry)]
+        merged.extend(one for one in (matching[0] if matching else ()) if one not in merged)
+    return (tuple(merged),) if merged else None
