@@ -100,9 +100,16 @@ class Decider:
         Among the nodes that fit, the best score by the pod's node policy wins; equals go to the first by name.
         """
         column = self._column(demand, policy)
-        if demand.claims is None or (asked := self._claims.asked(snapshot, demand.claims)) is None:
+        asked = self._asked_of(snapshot, demand)
+        if asked is None:
             return column.decide(snapshot, demand.headroom)
         return column.choice_of(self._with_claims(snapshot, demand, policy, asked))
+
+    def _asked_of(self, snapshot: ClusterSnapshot, demand: PodDemand) -> AskedClaims | ClaimTrouble | None:
+        """What nodes are asked besides devices of vendors and plain resources; nothing for most pods."""
+        if demand.claims is None and not snapshot.dynamic.stands_for:
+            return None
+        return self._claims.asked(snapshot, demand.claims, demand.constraints.requests)
 
     def place(self, state: NodeState, demand: PodDemand, policy: Policy) -> Verdict:
         """The verdict of one node in one state, without looking at names or plain resources."""
@@ -112,7 +119,7 @@ class Decider:
         self, snapshot: ClusterSnapshot, demand: PodDemand, policy: Policy
     ) -> Sequence[tuple[NodeEntry, Fit | Refusal]]:
         """What every node says to the pod, in node order: what ``decide`` chose from."""
-        if demand.claims is not None and (asked := self._claims.asked(snapshot, demand.claims)) is not None:
+        if (asked := self._asked_of(snapshot, demand)) is not None:
             return [(entry, answer) for entry, answer, _ in self._with_claims(snapshot, demand, policy, asked)]
         return self._column(demand, policy).answers(snapshot, demand.headroom)
 
@@ -123,10 +130,9 @@ class Decider:
         answers = self._column(demand, policy).answers(snapshot, demand.headroom)
         if isinstance(asked, ClaimTrouble):
             return judging.troubled(asked, answers)
-        if not asked.plain:
+        if not asked.mapped:
             return judging.with_claims(asked, answers, answers)
-        resources = {each.resource for each in asked.plain}
-        left = tuple(each for each in demand.constraints.requests if each[0] not in resources)
+        left = tuple(each for each in demand.constraints.requests if each[0] not in asked.mapped)
         bare = replace(demand, constraints=replace(demand.constraints, requests=left))
         return judging.with_claims(asked, answers, self._column(bare, policy).answers(snapshot, demand.headroom))
 

@@ -112,7 +112,7 @@ def take_in(  # noqa: PLR0913 - one question with all that belongs to it
         submitted=pod,
         pod=seen,
         admission=admission,
-        demand=PodDemand(devices, read.constraints, tuple(sorted((left or {}).items())), wish_of(seen)),
+        demand=PodDemand(devices, read.constraints, tuple(sorted((left or {}).items())), wish_of(seen, registry)),
         policy=policy,
         dialect=dialect,
     )

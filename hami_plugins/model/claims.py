@@ -254,13 +254,14 @@ class PoolUsage(NamedTuple):
 class DynamicResources:
     """All that is known of Dynamic Resource Allocation in a cluster.
 
-    ``claims`` and ``templates`` go by full name, ``classes`` by name. ``taken`` is what the claims hold of each pool;
-    only ``engine.claims.usage`` makes it. ``unread`` counts objects of the API group that could not be read, by kind:
-    what they say is not known.
+    ``claims`` and ``templates`` go by full name, ``classes`` by name. ``stands_for`` is the class that stands for a
+    plain resource, ``taken`` what the claims hold of each pool; only ``engine.claims.usage`` makes them. ``unread``
+    counts objects of the API group that could not be read, by kind: what they say is not known.
     """
 
     slices: tuple[ResourceSlice, ...] = ()
     classes: Mapping[str, DeviceClass] = field(default_factory=dict)
+    stands_for: Mapping[str, str] = field(default_factory=dict)
     claims: Mapping[str, ResourceClaim] = field(default_factory=dict)
     templates: Mapping[str, ClaimTemplate] = field(default_factory=dict)
     taken: Mapping[PoolId, PoolUsage] = field(default_factory=dict)

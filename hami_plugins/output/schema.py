@@ -235,7 +235,7 @@ class PodDocument(TypedDict):
     scheduler: str
     """The scheduler that the pod names after admission."""
     admission: AdmissionDocument
-    stage: Literal["placed", "admission", "request", "quota", "gate", "gang", "nodes", "elsewhere"]
+    stage: Literal["placed", "admission", "request", "quota", "gate", "gang", "nodes", "elsewhere", "unknown"]
     """How far the pod gets. ``gate``: something holds it back before any node is looked at. ``gang``: it would fit, but
     its gang is not complete. ``elsewhere``: its scheduler does not look at the devices it asks for."""
     verdict: Literal["placed", "refused"]

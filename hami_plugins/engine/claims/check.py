@@ -7,8 +7,8 @@ of the pools that the node reaches.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from hami_plugins.engine.claims import reasons
@@ -21,7 +21,6 @@ from hami_plugins.engine.claims.wishes import (
     ClaimWish,
     NeededClaim,
     PlainRequest,
-    class_by_resource,
     needed,
     of_plain,
 )
@@ -36,7 +35,7 @@ from hami_plugins.model.claims import (
 )
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import FilterReason
-from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.model.nodes import NodeEntry, NodeFacts
 from hami_plugins.model.pods import Requirement
 
 EVENT: Final = "cannot allocate all claims"
@@ -44,6 +43,7 @@ ELSEWHERE: Final = "resourceclaim not available on the node"
 """What kube-scheduler says on a pod (``dynamicresources.go`` of 1.34.4)."""
 
 _MOST_WISHES: Final = 64
+_NO_WISH: Final = ClaimWish("")
 
 ClaimAnswer: TypeAlias = tuple[PlacedClaim, ...] | FilterReason
 """What the claims of a pod get on a node, or why not."""
@@ -60,11 +60,14 @@ class ClaimChecker:
         self._rules = rules
         self._devices: _Devices | None = None
 
-    def asked(self, snapshot: ClusterSnapshot, wish: ClaimWish) -> AskedClaims | ClaimTrouble | None:
-        """The claims that a pod needs in a cluster; ``None`` for none: resources that no class stands for."""
+    def asked(
+        self, snapshot: ClusterSnapshot, wish: ClaimWish | None, requests: Iterable[tuple[str, int]]
+    ) -> AskedClaims | ClaimTrouble | None:
+        """The claims that a pod with these plain requests needs; ``None`` where nodes need not be asked."""
         dynamic = snapshot.dynamic
-        plain = tuple(each for each in wish.plain if each.resource in dynamic_classes(dynamic)) if wish.plain else ()
-        if not wish.claims and not plain:
+        mapped = frozenset(name for name, _ in requests if name in dynamic.stands_for)
+        wish = wish or _NO_WISH
+        if not wish.claims and not mapped:
             return None
         claims = needed(wish, dynamic)
         if isinstance(claims, ClaimTrouble):
@@ -73,12 +76,8 @@ class ClaimChecker:
         if devices is None or devices.slices is not dynamic.slices or devices.classes is not dynamic.classes:
             rules = self._rules or rules_of({entry.facts.kubelet for entry in snapshot.nodes})
             devices = self._devices = _Devices(dynamic, rules)
-        return AskedClaims(devices, devices.answers(claims, plain), dynamic, claims, plain)
-
-
-def dynamic_classes(dynamic: DynamicResources) -> Mapping[str, str]:
-    """The classes that stand for plain resources, by resource."""
-    return class_by_resource(dynamic.classes.values())
+        plain = tuple(each for each in wish.plain if each.resource in mapped)
+        return AskedClaims(devices, devices.answers(claims, plain), dynamic, claims, plain, mapped)
 
 
 class _Devices:
@@ -86,7 +85,6 @@ class _Devices:
 
     def __init__(self, dynamic: DynamicResources, rules: ClaimRules) -> None:
         self.slices, self.classes, self.rules = dynamic.slices, dynamic.classes, rules
-        self.by_resource = class_by_resource(dynamic.classes.values())
         self.index = PoolIndex(dynamic.slices, rules)
         self.matcher = Matcher(dynamic.classes)
         self._answers: OrderedDict[object, _Answers] = OrderedDict()
@@ -101,28 +99,30 @@ class _Devices:
         return found
 
 
-_Answers: TypeAlias = "dict[str, tuple[NodeEntry | None, tuple[PoolUsage | None, ...], ClaimAnswer | ClaimsStopError]]"
-"""By node: the entry where its labels or resources decide, what was taken of its pools, and what it said."""
+_Answers: TypeAlias = "dict[str, tuple[NodeFacts, tuple[PoolUsage | None, ...], ClaimAnswer | ClaimsStopError]]"
+"""By node: its labels and resources, what was taken of its pools, and what it said."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AskedClaims:
-    """The claims of one pod, to be asked of nodes. ``plain`` are resources for which classes stand."""
+    """The claims of one pod, to be asked of nodes. ``mapped`` are the resources of the pod that classes stand for.
+
+    ``plain`` are its requests of them, but for those of resources of vendors.
+    """
 
     _devices: _Devices
     _answers: _Answers
     _dynamic: DynamicResources
     claims: tuple[NeededClaim, ...]
-    plain: tuple[PlainRequest, ...] = field(default=())
+    plain: tuple[PlainRequest, ...]
+    mapped: frozenset[str]
 
     def by_claims(self, entry: NodeEntry) -> frozenset[str]:
         """The plain resources of the pod that a node has no device plugin for, so that devices of classes are used."""
         listed = entry.facts.allocatable
         zero = self._devices.rules.zero_is_a_plugin
         return frozenset(
-            each.resource
-            for each in self.plain
-            if (found := listed.get(each.resource)) is None or (not found.nano and not zero)
+            name for name in self.mapped if (found := listed.get(name)) is None or (not found.nano and not zero)
         )
 
     def answer(self, entry: NodeEntry) -> ClaimAnswer:
@@ -141,9 +141,8 @@ class AskedClaims:
         for each in self.claims:
             if each.given is not None and each.given.terms is not None and not chosen(each.given.terms, entry):
                 return FilterReason(reasons.elsewhere(each), event=ELSEWHERE)
-        plain = of_plain(
-            (each for each in self.plain if each.resource in self.by_claims(entry)), self._devices.by_resource
-        )
+        by_claims = self.by_claims(entry)
+        plain = of_plain((each for each in self.plain if each.resource in by_claims), self._dynamic.stands_for)
         wanted = tuple(each for each in self.claims if each.given is None) + ((plain,) if plain is not None else ())
 
         def accepts(member: PoolMember, choice: DeviceChoice) -> bool:

@@ -64,7 +64,7 @@ class _Plan(NamedTuple):
 
     request: ClaimRequest
     choice: DeviceChoice
-    count: int
+    wanted: int
     all: tuple[PoolMember, ...] | None
 
 
@@ -138,7 +138,7 @@ class NodeSearch:
 
     def found(self) -> bool:
         """Whether there is a solution, which is then in ``results``."""
-        if any(sum(min(plan.count for plan in plans) for plans in of) > MOST_DEVICES for of in self._plans):
+        if any(sum(min(plan.wanted for plan in plans) for plans in of) > MOST_DEVICES for of in self._plans):
             raise SearchStoppedError(f"number of requested devices exceeds the claim limit of {MOST_DEVICES}")
         try:
             return self._solved(Unit(), 0)
@@ -188,11 +188,11 @@ class NodeSearch:
             return False
 
     def _next_device(self, unit: Unit, plan: _Plan, start: int) -> bool:
-        if not plan.count:
+        if not plan.wanted:
             return False
-        if unit.device >= plan.count:
+        if unit.device >= plan.wanted:
             return self._solved(Unit(unit.claim, unit.request + 1), 0)
-        if len(self.results[unit.claim]) + plan.count - unit.device > MOST_DEVICES:
+        if len(self.results[unit.claim]) + plan.wanted - unit.device > MOST_DEVICES:
             raise _TooManyError
         if plan.all is not None:
             return self._tried(unit, plan, plan.all[unit.device], must=True, following=0)

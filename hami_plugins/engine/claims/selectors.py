@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hami_plugins.errors import HamiPluginsError, WireError
 from hami_plugins.model.claims import AttributeValue, SliceDevice, Version
+from hami_plugins.model.quantity import NANO
 from hami_plugins.wire import quantity
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _KNOWN_NAMES: Final = """
     startsWith string sub substring sum timestamp transformList transformMap trim type uint upperAscii url validate
     value
     """
-_OF_KUBERNETES: Final = frozenset(_KNOWN_NAMES.split())
+OF_KUBERNETES: Final = frozenset(_KNOWN_NAMES.split())
 """Functions that Kubernetes knows; a call of any other one does not compile there."""
 
 _LITERAL: Final = re.compile(r"""r?("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
@@ -98,7 +99,7 @@ def compiled(expression: str) -> Selector:
         raise SelectorError(f"it does not compile: {why}") from error
     names = {name for name in program.functions() if name[0].isalpha()}
     unknown = sorted({*program.variables()} - _VARIABLES - {*_BOUND.findall(program.source)})
-    unknown += sorted(names - _OF_KUBERNETES)
+    unknown += sorted(names - OF_KUBERNETES)
     if unknown:
         raise SelectorError(f"it does not compile: undeclared reference to {', '.join(unknown)}")
     strange = sorted(names - _NATIVE - _FUNCTIONS.keys())
@@ -220,13 +221,13 @@ def _nano(value: Mapping[str, str]) -> int:
 
 def _whole(value: Mapping[str, str]) -> int:
     nano = _nano(value)
-    if nano % quantity.NANO:
+    if nano % NANO:
         raise TypeError("not an integer")
-    return nano // quantity.NANO
+    return nano // NANO
 
 
 def _plus(value: Mapping[str, str], other: object, *, sign: int) -> dict[str, str]:
-    more = other * quantity.NANO if isinstance(other, int) else _ordered(other)
+    more = other * NANO if isinstance(other, int) else _ordered(other)
     if not isinstance(more, int):
         raise TypeError("not a quantity")
     return {_QUANTITY: str(_nano(value) + sign * more)}
@@ -249,9 +250,9 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., object]]] = {
     "isGreaterThan": lambda one, other: _compared(one, other) > 0,
     "isLessThan": lambda one, other: _compared(one, other) < 0,
     "sign": lambda value: (_nano(value) > 0) - (_nano(value) < 0),
-    "isInteger": lambda value: _nano(value) % quantity.NANO == 0,
+    "isInteger": lambda value: _nano(value) % NANO == 0,
     "asInteger": _whole,
-    "asApproximateFloat": lambda value: _nano(value) / quantity.NANO,
+    "asApproximateFloat": lambda value: _nano(value) / NANO,
     "add": lambda value, other: _plus(value, other, sign=1),
     "sub": lambda value, other: _plus(value, other, sign=-1),
     "major": lambda value: _part(value, 0),

@@ -21,6 +21,9 @@ from hami_plugins.model.claims import (
 )
 from hami_plugins.model.pods import Pod
 
+IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
+"""Before the name of a class: the plain resource that it stands for where it names none (1.34)."""
+
 EXTENDED: Final = "extended-resources"
 """Part of the name of the claim that kube-scheduler makes for a pod's plain resources."""
 
@@ -35,9 +38,11 @@ def resources_of(
 ) -> DynamicResources:
     """Everything that was read, with what the claims hold."""
     by_name = {each.full_name: each for each in claims}
+    known = {each.name: each for each in classes}
     return DynamicResources(
         slices=tuple(slices),
-        classes={each.name: each for each in classes},
+        classes=known,
+        stands_for=_stands_for(known.values()),
         claims=by_name,
         templates={each.full_name: each for each in templates},
         taken=_taken(by_name.values()),
@@ -93,6 +98,17 @@ def without_users(dynamic: DynamicResources, leaves: Callable[[str], bool]) -> D
         elif not claim.pod:
             claims[name] = replace(claim, users=(), allocation=None)
     return replace(dynamic, claims=claims, taken=_taken(claims.values())) if changed else dynamic
+
+
+def _stands_for(classes: Iterable[DeviceClass]) -> dict[str, str]:
+    """The class of each plain resource; of two with one name the newer, then the later by name."""
+    found: dict[str, DeviceClass] = {}
+    for each in classes:
+        resource = each.resource or f"{IMPLICIT}{each.name}"
+        known = found.get(resource)
+        if known is None or (each.made_at or 0, each.name) >= (known.made_at or 0, known.name):
+            found[resource] = each
+    return {resource: each.name for resource, each in found.items()}
 
 
 def _taken(claims: Iterable[ResourceClaim]) -> dict[PoolId, PoolUsage]:

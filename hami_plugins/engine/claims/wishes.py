@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from hami_plugins.engine.registry import Registry
 from hami_plugins.model.claims import (
     ClaimAllocation,
     ClaimRequest,
     ClaimSpec,
     DeviceChoice,
-    DeviceClass,
     DynamicResources,
     ResourceClaim,
 )
 from hami_plugins.model.pods import Pod, PodClaim
-from hami_plugins.model.quantity import NANO
-
-IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
-"""Before the name of a class: the plain resource that stands for it where it names none (1.34)."""
 
 LISTED: Final = "resourceslices,deviceclasses,resourceclaims,resourceclaimtemplates"
 """What to list so that claims can be decided."""
 
 
 class PlainRequest(NamedTuple):
-    """A container's request of a plain resource with a domain: ``amount`` devices where a class stands for it."""
+    """A container's request of a plain resource with a domain: ``amount`` devices where a class stands for it.
+
+    ``request`` is what kube-scheduler's claim calls it, but for a number at its end.
+    """
 
     request: str
     resource: str
@@ -34,7 +33,7 @@ class PlainRequest(NamedTuple):
 
 
 class ClaimWish(NamedTuple):
-    """The part of a pod that is about claims: those it names, and resources for which a class may stand."""
+    """The part of a pod that is about claims: those it names, and resources that a class may stand for."""
 
     namespace: str
     claims: tuple[PodClaim, ...] = ()
@@ -60,37 +59,24 @@ class ClaimTrouble:
     unknown: bool = False
 
 
-def wish_of(pod: Pod) -> ClaimWish | None:
+def wish_of(pod: Pod, registry: Registry) -> ClaimWish | None:
     """The wish of a pod; ``None`` for a pod that has nothing to do with claims."""
-    plain = tuple(_plain(pod))
+    plain = tuple(_plain(pod, registry))
     return ClaimWish(pod.namespace, pod.claims, plain) if pod.claims or plain else None
 
 
-def _plain(pod: Pod) -> Iterator[PlainRequest]:
+def _plain(pod: Pod, registry: Registry) -> Iterator[PlainRequest]:
     for at, container in enumerate(pod.containers):
-        names = sorted(container.requests)
-        for place, name in enumerate(names):
-            amount = container.requests[name]
-            if "/" in name and amount.nano > 0 and amount.nano % NANO == 0:
-                yield PlainRequest(f"container-{at}-request-{place}", name, amount.nano // NANO)
-
-
-def class_by_resource(classes: Iterable[DeviceClass]) -> dict[str, str]:
-    """The class that stands for each plain resource; of two with one name the newer, then the later by name."""
-    found: dict[str, DeviceClass] = {}
-    for each in classes:
-        resource = each.resource or f"{IMPLICIT}{each.name}"
-        known = found.get(resource)
-        if known is None or ((each.made_at or 0), each.name) >= ((known.made_at or 0), known.name):
-            found[resource] = each
-    return {resource: each.name for resource, each in found.items()}
+        for name, amount in container.requests.items():
+            if "/" in name and registry.owner_of(name) is None and amount.nano > 0 and amount.whole is not None:
+                yield PlainRequest(f"container-{at}-{name}", name, amount.whole)
 
 
 def needed(wish: ClaimWish, dynamic: DynamicResources) -> tuple[NeededClaim, ...] | ClaimTrouble:
     """The claims that a pod needs, in its order; or why it cannot be placed whatever the nodes have."""
     found: list[NeededClaim] = []
-    for each in wish.claims:
-        known = _needed(wish.namespace, each, dynamic)
+    for wanted in wish.claims:
+        known = _needed(wish.namespace, wanted, dynamic)
         if isinstance(known, ClaimTrouble):
             return known
         if known is not None:
@@ -101,7 +87,7 @@ def needed(wish: ClaimWish, dynamic: DynamicResources) -> tuple[NeededClaim, ...
     return tuple(found)
 
 
-def of_plain(requests: Iterable[PlainRequest], classes: dict[str, str]) -> NeededClaim | None:
+def of_plain(requests: Iterable[PlainRequest], classes: Mapping[str, str]) -> NeededClaim | None:
     """The claim that kube-scheduler makes for plain resources for which classes stand; ``None`` for no resources."""
     made = tuple(
         ClaimRequest(name=each.request, choices=(DeviceChoice(class_name=classes[each.resource], count=each.amount),))

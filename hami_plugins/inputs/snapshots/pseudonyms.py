@@ -13,7 +13,15 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from typing import Final, Protocol
 
-from hami_plugins.inputs.snapshots.published import CLASSES, NAMESPACES, QUEUES, RUNTIMES, SCHEDULERS, Published
+from hami_plugins.inputs.snapshots.published import (
+    ATTRIBUTES,
+    CLASSES,
+    NAMESPACES,
+    QUEUES,
+    RUNTIMES,
+    SCHEDULERS,
+    Published,
+)
 
 
 class Named(StrEnum):
@@ -30,6 +38,14 @@ class Named(StrEnum):
     BUDGET = "budget"
     SCHEDULER = "scheduler"
     RUNTIME = "runtime"
+    DRIVER = "driver"
+    POOL = "pool"
+    SLICE = "slice"
+    DEVICE = "device"
+    DEVICE_CLASS = "device-class"
+    CLAIM = "claim"
+    REQUEST = "request"
+    ATTRIBUTE = "attribute"
 
 
 _GIVEN: Final[Mapping[Named, tuple[tuple[str, ...], tuple[str, ...]]]] = {
@@ -37,6 +53,7 @@ _GIVEN: Final[Mapping[Named, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     Named.QUEUE: (QUEUES, ("a-queue", "queue", "z-queue")),
     Named.CLASS: (CLASSES, ("class", "system-m-class", "z-class")),
     Named.SCHEDULER: (SCHEDULERS, ("scheduler",) * (len(SCHEDULERS) + 1)),
+    Named.ATTRIBUTE: (ATTRIBUTES, ("attribute",) * (len(ATTRIBUTES) + 1)),
     Named.RUNTIME: (RUNTIMES, ("runtime",) * (len(RUNTIMES) + 1)),
 }
 """Names that stay, sorted, and how pseudonyms between them begin, so that all sort as the names did."""
@@ -100,6 +117,8 @@ class Pseudonyms:
 
     def __init__(self, found: SecretCollector, published: Published) -> None:
         self.names = {kind: _ranked(kind, names) for kind, names in found.names.items()}
+        attributes = self.names[Named.ATTRIBUTE]
+        self.names[Named.ATTRIBUTE] = {name: made.replace("-", "_") for name, made in attributes.items()}
         self.keys = _keys(found.keys, published)
         self.values = _values(found.values)
         self.numbers = {key: _ranks(texts) for key, texts in found.numbers.items()}

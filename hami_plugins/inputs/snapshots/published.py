@@ -77,6 +77,13 @@ MEMBERS: Final = """
 SCHEDULERS: Final = ("default-scheduler", "hami-scheduler", "koord-scheduler", "volcano")
 RUNTIMES: Final = ("hami", "hami-core", "kata", "nvidia", "nvidia-cdi", "nvidia-legacy", "runc")
 CLASSES: Final = ("system-cluster-critical", "system-node-critical")
+ATTRIBUTES: Final = (
+    "allowMultipleAllocations", "architecture", "attributes", "brand", "capacity", "cores", "cudaComputeCapability",
+    "device", "driver", "driverVersion", "false", "in", "index", "memory", "model", "null", "numa", "pcieRoot",
+    "productName", "slots", "true", "type", "uuid",
+)  # fmt: skip
+"""Names of attributes and capacities of devices, and words of the expressions that choose by them; sorted."""
+
 NAMESPACES: Final = ("default", "kube-system")
 QUEUES: Final = ("default", "root")
 
@@ -90,8 +97,8 @@ VARIABLES: Final = (
 """Variables that rules read; the names of other variables are left out."""
 
 KINDS: Final = (
-    "v1", "scheduling.k8s.io", "scheduling.volcano.sh", "scheduling.koordinator.sh", "scheduling.sigs.k8s.io",
-    "scheduling.x-k8s.io",
+    "v1", "resource.k8s.io", "scheduling.k8s.io", "scheduling.volcano.sh", "scheduling.koordinator.sh",
+    "scheduling.sigs.k8s.io", "scheduling.x-k8s.io",
 )  # fmt: skip
 """Groups of APIs; versions such as ``v1beta1`` stay."""
 
@@ -228,6 +235,7 @@ class Published:
                 ("Priority classes", frozenset(CLASSES)),
                 ("Namespaces", frozenset(NAMESPACES)),
                 ("Queues", frozenset(QUEUES)),
+                ("Attributes and capacities of devices for claims", frozenset(ATTRIBUTES)),
                 ("Names of variables", frozenset(VARIABLES)),
                 ("Forms, as regular expressions", frozenset(FORMS.values())),
             )

@@ -7,27 +7,45 @@ What is not of the expected type is redacted as a whole, so that it stays as unr
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from hami_plugins.engine.registry import Registry
+from hami_plugins.inputs.snapshots.claim_rules import (
+    CLAIM_OBJECTS,
+    CLAIMS_OF_PODS,
+    MADE_FOR_PODS,
+    USED_BY_CONTAINERS,
+)
 from hami_plugins.inputs.snapshots.pseudonyms import Named, Pseudonyms, SecretCollector
 from hami_plugins.inputs.snapshots.published import VARIABLES, Published
-from hami_plugins.inputs.snapshots.trimmer import ANNOTATIONS, Trimmer
+from hami_plugins.inputs.snapshots.trimmer import Trimmer
 from hami_plugins.inputs.snapshots.walk import Walk
-
-_AMOUNT: Final = re.compile(
-    r"[+-]?(?:\d{1,30}(?:\.\d{0,20})?|\.\d{1,20})(?:[EPTGMK]i|[EPTGMkmun]|[eE][+-]?\d{1,3})?", re.ASCII
+from hami_plugins.inputs.snapshots.walk_rules import (
+    AMOUNTS,
+    KEYS,
+    LABELS,
+    NAMESPACE,
+    OF_RESOURCES,
+    RESOURCES,
+    SELECTOR,
+    WORD,
+    Rule,
+    by_key,
+    each_of,
+    field_requirement,
+    members,
+    metadata,
+    name_of,
+    of_text,
+    requirement,
 )
-_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
+
 _SCHEDULER_IMAGE: Final = re.compile(
     r"(?:.*/)?vc-scheduler:(v?\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)(?:[-+@].*)?", re.DOTALL | re.ASCII
 )
 _VARIABLE: Final = re.compile(f"(?:{'|'.join(VARIABLES)})(?:_[0-9]{{1,3}})?")
 """The limits of a slice have a variable for each device, with its number at the end."""
-
-Rule: TypeAlias = Callable[[Walk, object], object]
-"""What a value of an object becomes."""
 
 
 class Redactor:
@@ -58,69 +76,8 @@ def _object(walk: Walk, raw: Mapping[str, object]) -> dict[str, object]:
     kind = str(raw["kind"])
     walk.enter(raw)
     found = _OBJECTS[kind](walk, raw)
-    version = _of_text(Walk.version)(walk, raw.get("apiVersion"))
+    version = of_text(Walk.version)(walk, raw.get("apiVersion"))
     return {"apiVersion": version, "kind": kind, **(found if isinstance(found, dict) else {})}
-
-
-def _fields(rules: Mapping[str, Rule]) -> Rule:
-    """An object with these members; it has no others after trimming, and any other is left out."""
-
-    def rule(walk: Walk, value: object) -> object:
-        if not isinstance(value, Mapping):
-            return walk.whole(value)
-        return {name: rules[name](walk, inner) for name, inner in value.items() if name in rules}
-
-    return rule
-
-
-def _each(inner: Rule) -> Rule:
-    return lambda walk, value: [inner(walk, each) for each in value] if isinstance(value, list) else walk.whole(value)
-
-
-def _of_text(make: Callable[[Walk, str], str]) -> Rule:
-    return lambda walk, value: make(walk, value) if isinstance(value, str) else walk.whole(value)
-
-
-def _name(kind: Named) -> Rule:
-    return _of_text(lambda walk, text: walk.names.name(kind, text) if text else text)
-
-
-def _by_key(key: Callable[[Walk, str], str], value: Callable[[Walk, str, str], str]) -> Rule:
-    """A mapping of texts, such as labels."""
-
-    def rule(walk: Walk, raw: object) -> object:
-        if not isinstance(raw, Mapping):
-            return walk.whole(raw)
-        return {
-            key(walk, str(name)): value(walk, str(name), inner) if isinstance(inner, str) else walk.whole(inner)
-            for name, inner in raw.items()
-        }
-
-    return rule
-
-
-def _requirement(walk: Walk, raw: object) -> object:
-    """A requirement of labels (``key``, ``operator``, ``values``), a taint or a toleration (``value``)."""
-    if not isinstance(raw, Mapping):
-        return walk.whole(raw)
-    key = raw.get("key")
-    name = key if isinstance(key, str) else ""
-    value = _of_text(lambda walk, text: walk.label(name, text))
-    return _requirement_of(_of_text(Walk.key), value)(walk, raw)
-
-
-def _field_requirement(walk: Walk, raw: object) -> object:
-    """A requirement of the name of a node."""
-    if not isinstance(raw, Mapping):
-        return walk.whole(raw)
-    if raw.get("key") != "metadata.name":
-        return _requirement_of(Walk.whole, Walk.whole)(walk, raw)
-    return _requirement_of(lambda _walk, key: key, _name(Named.NODE))(walk, raw)
-
-
-def _requirement_of(key: Rule, value: Rule) -> Rule:
-    plain = dict.fromkeys(("operator", "effect", "tolerationSeconds"), Walk.whole)
-    return _fields({"key": key, "value": value, "values": _each(value), **plain})
 
 
 def _environment(walk: Walk, raw: object) -> object:
@@ -143,141 +100,111 @@ def _image(_: Walk, text: str) -> str:
     return "image" if match is None else f"vc-scheduler:{match[1]}"
 
 
-def _time(walk: Walk, text: str) -> str:
-    return text if _TIME.fullmatch(text) else walk.secret(text)
-
-
-def _amount(walk: Walk, _: str, text: str) -> str:
-    return text if _AMOUNT.fullmatch(text) else walk.secret(text)
-
-
-_WORD: Final = _of_text(Walk.word)
-_TIME_RULE: Final = _of_text(_time)
-_LABELS: Final = _by_key(Walk.key, Walk.label)
-_ANNOTATIONS: Final = _by_key(Walk.key, Walk.annotation)
-_AMOUNTS: Final = _by_key(Walk.resource, _amount)
-_RESOURCES: Final = _fields({"limits": _AMOUNTS, "requests": _AMOUNTS})
-_SELECTOR: Final = _fields({"matchLabels": _LABELS, "matchExpressions": _each(_requirement)})
-_NAMESPACE: Final = _name(Named.NAMESPACE)
-_KEYS: Final = _each(_of_text(Walk.key))
-
-
-def _metadata(kind: Named, **more: Rule) -> Rule:
-    return _fields(
+_OWNER: Final = members({"kind": WORD, "controller": Walk.whole})
+_CONTAINERS: Final = each_of(
+    members(
         {
-            **more,
-            "name": _name(kind),
-            "namespace": _NAMESPACE,
-            "uid": _of_text(Walk.secret),
-            "creationTimestamp": _TIME_RULE,
-            "deletionTimestamp": _TIME_RULE,
-            "labels": _LABELS,
-            ANNOTATIONS: _ANNOTATIONS,
-        }
-    )
-
-
-_OWNER: Final = _fields({"kind": _WORD, "controller": Walk.whole})
-_CONTAINERS: Final = _each(
-    _fields(
-        {
-            "name": _of_text(Walk.container),
-            "image": _of_text(_image),
-            "restartPolicy": _WORD,
-            "resources": _RESOURCES,
-            "securityContext": _fields({"privileged": Walk.whole}),
+            "name": of_text(Walk.container),
+            "image": of_text(_image),
+            "restartPolicy": WORD,
+            "resources": members({**OF_RESOURCES, "claims": USED_BY_CONTAINERS}),
+            "securityContext": members({"privileged": Walk.whole}),
             "env": _environment,
         }
     )
 )
-_TERM: Final = _fields(
+_TERM: Final = members(
     {
-        "topologyKey": _of_text(Walk.key),
-        "labelSelector": _SELECTOR,
-        "namespaceSelector": _SELECTOR,
-        "namespaces": _each(_NAMESPACE),
-        "matchLabelKeys": _KEYS,
-        "mismatchLabelKeys": _KEYS,
+        "topologyKey": of_text(Walk.key),
+        "labelSelector": SELECTOR,
+        "namespaceSelector": SELECTOR,
+        "namespaces": each_of(NAMESPACE),
+        "matchLabelKeys": KEYS,
+        "mismatchLabelKeys": KEYS,
     }
 )
 _REQUIRED_TERMS: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_AFFINITY: Final = _fields(
+_AFFINITY: Final = members(
     {
-        "nodeAffinity": _fields(
+        "nodeAffinity": members(
             {
-                _REQUIRED_TERMS: _fields(
+                _REQUIRED_TERMS: members(
                     {
-                        "nodeSelectorTerms": _each(
-                            _fields({"matchExpressions": _each(_requirement), "matchFields": _each(_field_requirement)})
+                        "nodeSelectorTerms": each_of(
+                            members(
+                                {"matchExpressions": each_of(requirement), "matchFields": each_of(field_requirement)}
+                            )
                         )
                     }
                 )
             }
         ),
-        "podAffinity": _fields({_REQUIRED_TERMS: _each(_TERM)}),
-        "podAntiAffinity": _fields({_REQUIRED_TERMS: _each(_TERM)}),
+        "podAffinity": members({_REQUIRED_TERMS: each_of(_TERM)}),
+        "podAntiAffinity": members({_REQUIRED_TERMS: each_of(_TERM)}),
     }
 )
-_SPREAD: Final = _fields(
+_SPREAD: Final = members(
     {
-        "topologyKey": _of_text(Walk.key),
+        "topologyKey": of_text(Walk.key),
         "maxSkew": Walk.whole,
         "minDomains": Walk.whole,
-        "whenUnsatisfiable": _WORD,
-        "labelSelector": _SELECTOR,
-        "matchLabelKeys": _KEYS,
-        "nodeAffinityPolicy": _WORD,
-        "nodeTaintsPolicy": _WORD,
+        "whenUnsatisfiable": WORD,
+        "labelSelector": SELECTOR,
+        "matchLabelKeys": KEYS,
+        "nodeAffinityPolicy": WORD,
+        "nodeTaintsPolicy": WORD,
     }
 )
-_POD: Final = _fields(
+_POD: Final = members(
     {
-        "nodeName": _name(Named.NODE),
-        "schedulerName": _name(Named.SCHEDULER),
+        "nodeName": name_of(Named.NODE),
+        "schedulerName": name_of(Named.SCHEDULER),
         "priority": Walk.whole,
-        "priorityClassName": _name(Named.CLASS),
-        "preemptionPolicy": _WORD,
-        "runtimeClassName": _name(Named.RUNTIME),
-        "schedulingGates": _each(lambda _walk, _raw: {"name": "gate"}),
-        "overhead": _AMOUNTS,
-        "resources": _RESOURCES,
-        "nodeSelector": _LABELS,
+        "priorityClassName": name_of(Named.CLASS),
+        "preemptionPolicy": WORD,
+        "runtimeClassName": name_of(Named.RUNTIME),
+        "schedulingGates": each_of(lambda _walk, _raw: {"name": "gate"}),
+        "overhead": AMOUNTS,
+        "resources": RESOURCES,
+        "nodeSelector": LABELS,
         "affinity": _AFFINITY,
-        "topologySpreadConstraints": _each(_SPREAD),
-        "tolerations": _each(_requirement),
+        "topologySpreadConstraints": each_of(_SPREAD),
+        "tolerations": each_of(requirement),
+        **CLAIMS_OF_PODS,
         "initContainers": _CONTAINERS,
         "containers": _CONTAINERS,
     }
 )
 _OBJECTS: Final[Mapping[str, Rule]] = {
-    "Node": _fields(
+    "Node": members(
         {
-            "metadata": _metadata(Named.NODE),
-            "spec": _fields({"taints": _each(_requirement), "unschedulable": Walk.whole}),
-            "status": _fields(
+            "metadata": metadata(Named.NODE),
+            "spec": members({"taints": each_of(requirement), "unschedulable": Walk.whole}),
+            "status": members(
                 {
-                    "capacity": _AMOUNTS,
-                    "allocatable": _AMOUNTS,
-                    "conditions": _each(_fields({"type": _WORD, "status": _WORD, "reason": _of_text(Walk.reason)})),
-                    "nodeInfo": _fields({"kubeletVersion": _of_text(Walk.kubelet)}),
+                    "capacity": AMOUNTS,
+                    "allocatable": AMOUNTS,
+                    "conditions": each_of(members({"type": WORD, "status": WORD, "reason": of_text(Walk.reason)})),
+                    "nodeInfo": members({"kubeletVersion": of_text(Walk.kubelet)}),
                 }
             ),
         }
     ),
-    "Pod": _fields(
+    "Pod": members(
         {
-            "metadata": _metadata(Named.POD, ownerReferences=_each(_OWNER)),
+            "metadata": metadata(Named.POD, ownerReferences=each_of(_OWNER)),
             "spec": _POD,
-            "status": _fields(
+            "status": members(
                 {
-                    "phase": _WORD,
-                    "nominatedNodeName": _name(Named.NODE),
-                    "conditions": _each(_fields({"type": _WORD, "status": _WORD, "reason": _WORD})),
-                    "initContainerStatuses": _each(
-                        _fields(
+                    "phase": WORD,
+                    "nominatedNodeName": name_of(Named.NODE),
+                    "conditions": each_of(members({"type": WORD, "status": WORD, "reason": WORD})),
+                    "resourceClaimStatuses": MADE_FOR_PODS,
+                    "initContainerStatuses": each_of(
+                        members(
                             {
-                                "name": _of_text(Walk.container),
-                                "state": _fields({"terminated": _fields({"exitCode": Walk.whole})}),
+                                "name": of_text(Walk.container),
+                                "state": members({"terminated": members({"exitCode": Walk.whole})}),
                             }
                         )
                     ),
@@ -285,81 +212,82 @@ _OBJECTS: Final[Mapping[str, Rule]] = {
             ),
         }
     ),
-    "ResourceQuota": _fields(
+    "ResourceQuota": members(
         {
-            "metadata": _metadata(Named.QUOTA),
-            "spec": _fields(
+            "metadata": metadata(Named.QUOTA),
+            "spec": members(
                 {
-                    "hard": _AMOUNTS,
-                    "scopes": _each(_WORD),
-                    "scopeSelector": _fields({"matchExpressions": _each(_fields({"scopeName": _WORD}))}),
+                    "hard": AMOUNTS,
+                    "scopes": each_of(WORD),
+                    "scopeSelector": members({"matchExpressions": each_of(members({"scopeName": WORD}))}),
                 }
             ),
-            "status": _fields({"used": _AMOUNTS}),
+            "status": members({"used": AMOUNTS}),
         }
     ),
-    "PodDisruptionBudget": _fields(
+    "PodDisruptionBudget": members(
         {
-            "metadata": _metadata(Named.BUDGET),
-            "spec": _fields({"selector": _SELECTOR}),
-            "status": _fields({"disruptionsAllowed": Walk.whole}),
+            "metadata": metadata(Named.BUDGET),
+            "spec": members({"selector": SELECTOR}),
+            "status": members({"disruptionsAllowed": Walk.whole}),
         }
     ),
-    "Queue": _fields(
+    "Queue": members(
         {
-            "metadata": _metadata(Named.QUEUE),
-            "spec": _fields(
+            "metadata": metadata(Named.QUEUE),
+            "spec": members(
                 {
                     "weight": Walk.whole,
-                    "capability": _AMOUNTS,
-                    "deserved": _AMOUNTS,
-                    "guarantee": _fields({"resource": _AMOUNTS}),
-                    "parent": _name(Named.QUEUE),
+                    "capability": AMOUNTS,
+                    "deserved": AMOUNTS,
+                    "guarantee": members({"resource": AMOUNTS}),
+                    "parent": name_of(Named.QUEUE),
                     "priority": Walk.whole,
                     "reclaimable": Walk.whole,
                 }
             ),
-            "status": _fields({"state": _WORD, "allocated": _AMOUNTS}),
+            "status": members({"state": WORD, "allocated": AMOUNTS}),
         }
     ),
-    "PodGroup": _fields(
+    "PodGroup": members(
         {
-            "metadata": _metadata(Named.GROUP),
-            "spec": _fields(
+            "metadata": metadata(Named.GROUP),
+            "spec": members(
                 {
                     "minMember": Walk.whole,
-                    "minTaskMember": _by_key(
+                    "minTaskMember": by_key(
                         lambda walk, task: walk.names.name(Named.TASK, task), lambda walk, _, text: walk.secret(text)
                     ),
-                    "minResources": _AMOUNTS,
-                    "queue": _name(Named.QUEUE),
-                    "priorityClassName": _name(Named.CLASS),
+                    "minResources": AMOUNTS,
+                    "queue": name_of(Named.QUEUE),
+                    "priorityClassName": name_of(Named.CLASS),
                 }
             ),
-            "status": _fields({"phase": _WORD}),
+            "status": members({"phase": WORD}),
         }
     ),
-    "PriorityClass": _fields({"metadata": _metadata(Named.CLASS), "value": Walk.whole, "preemptionPolicy": _WORD}),
-    "Device": _fields(
+    **CLAIM_OBJECTS,
+    "PriorityClass": members({"metadata": metadata(Named.CLASS), "value": Walk.whole, "preemptionPolicy": WORD}),
+    "Device": members(
         {
-            "metadata": _metadata(Named.NODE),
-            "spec": _fields(
+            "metadata": metadata(Named.NODE),
+            "spec": members(
                 {
-                    "devices": _each(
-                        _fields(
+                    "devices": each_of(
+                        members(
                             {
-                                "type": _WORD,
-                                "id": _WORD,
+                                "type": WORD,
+                                "id": WORD,
                                 "minor": Walk.whole,
                                 "health": Walk.whole,
-                                "resources": _AMOUNTS,
-                                "labels": _by_key(Walk.word, lambda walk, _, text: walk.word(text)),
-                                "topology": _fields(
+                                "resources": AMOUNTS,
+                                "labels": by_key(Walk.word, lambda walk, _, text: walk.word(text)),
+                                "topology": members(
                                     {
                                         "socketID": Walk.whole,
                                         "nodeID": Walk.whole,
-                                        "pcieID": _of_text(Walk.text),
-                                        "busID": _of_text(Walk.text),
+                                        "pcieID": of_text(Walk.text),
+                                        "busID": of_text(Walk.text),
                                     }
                                 ),
                             }

@@ -15,6 +15,14 @@ Keep: TypeAlias = "bool | Keep_ | list[Keep]"
 Keep_: TypeAlias = "Mapping[str, Keep]"
 """What stays of a value: all of it, some members, or that of each item of a list."""
 
+
+class Known(dict[str, Keep]):
+    """Members that are understood. Any other one stays without its content: a decision about it is unknown.
+
+    One that is ``False`` here decides nothing and does not stay.
+    """
+
+
 ANNOTATIONS: Final = "annotations"
 
 GROUP_KEYS: Final = (
@@ -43,11 +51,59 @@ _CONTAINERS: Final[list[Keep]] = [
         "name": True,
         "image": True,
         "restartPolicy": True,
-        "resources": {"limits": True, "requests": True},
+        "resources": {"limits": True, "requests": True, "claims": [{"name": True, "request": True}]},
         "securityContext": {"privileged": True},
         "env": [{"name": True}],
     }
 ]
+_SELECTORS: Final[list[Keep]] = [Known({"cel": {"expression": True}})]
+_NODES: Final[Keep_] = {"nodeName": True, "nodeSelector": True, "allNodes": True}
+_OF_DEVICE: Final = Known(
+    {
+        "name": True,
+        **_NODES,
+        "attributes": True,
+        "capacity": True,
+        "consumesCounters": True,
+        "taints": [{"key": True, "value": True, "effect": True}],
+        "allowMultipleAllocations": True,
+        "bindingConditions": True,
+        "bindingFailureConditions": False,
+        "bindsToNode": False,
+        "nodeAllocatableResourceMappings": False,
+    }
+)
+_OF_CHOICE: Final = Known(
+    {
+        "name": True,
+        "deviceClassName": True,
+        "selectors": _SELECTORS,
+        "allocationMode": True,
+        "count": True,
+        "adminAccess": True,
+        "tolerations": [{"key": True, "operator": True, "value": True, "effect": True}],
+        "capacity": Known({"requests": True}),
+    }
+)
+_OF_CLAIM: Final = Known(
+    {
+        "devices": Known(
+            {
+                "requests": [Known({**_OF_CHOICE, "exactly": _OF_CHOICE, "firstAvailable": [_OF_CHOICE]})],
+                "constraints": [Known({"requests": True, "matchAttribute": True, "distinctAttribute": True})],
+                "config": False,
+            }
+        )
+    }
+)
+_OF_ALLOCATION: Final[Keep_] = {
+    "devices": {
+        "results": [
+            dict.fromkeys(("request", "driver", "pool", "device", "adminAccess", "shareID", "consumedCapacity"), True)
+        ]
+    },
+    "nodeSelector": True,
+}
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _KEPT: Final[Mapping[str, Keep_]] = {
     "Node": {
@@ -80,6 +136,7 @@ _KEPT: Final[Mapping[str, Keep_]] = {
             },
             "topologySpreadConstraints": True,
             "tolerations": True,
+            "resourceClaims": [{"name": True, "resourceClaimName": True, "resourceClaimTemplateName": True}],
             "initContainers": _CONTAINERS,
             "containers": _CONTAINERS,
         },
@@ -88,6 +145,7 @@ _KEPT: Final[Mapping[str, Keep_]] = {
             "nominatedNodeName": True,
             "conditions": [{"type": True, "status": True, "reason": True}],
             "initContainerStatuses": [{"name": True, "state": {"terminated": {"exitCode": True}}}],
+            "resourceClaimStatuses": [{"name": True, "resourceClaimName": True}],
         },
     },
     "ResourceQuota": {
@@ -125,6 +183,32 @@ _KEPT: Final[Mapping[str, Keep_]] = {
         "status": {"phase": True},
     },
     "PriorityClass": {"metadata": _NAMED, "value": True, "preemptionPolicy": True},
+    "ResourceSlice": {
+        "metadata": {"name": True},
+        "spec": {
+            "driver": True,
+            "pool": True,
+            **_NODES,
+            "perDeviceNodeSelection": True,
+            "sharedCounters": True,
+            "devices": [Known({**_OF_DEVICE, "basic": _OF_DEVICE})],
+        },
+    },
+    "DeviceClass": {
+        "metadata": {"name": True, "creationTimestamp": True},
+        "spec": {"selectors": _SELECTORS, "extendedResourceName": True},
+    },
+    "ResourceClaim": {
+        "metadata": {
+            "name": True,
+            "namespace": True,
+            "deletionTimestamp": True,
+            "ownerReferences": [{"kind": True, "name": True, "controller": True}],
+        },
+        "spec": _OF_CLAIM,
+        "status": {"allocation": _OF_ALLOCATION, "reservedFor": [{"name": True}]},
+    },
+    "ResourceClaimTemplate": {"metadata": {"name": True, "namespace": True}, "spec": {"spec": _OF_CLAIM}},
     "Device": {
         "metadata": {"name": True, "labels": True},
         "spec": {
@@ -219,4 +303,7 @@ def _kept(value: object, keep: Keep) -> object:
 
 
 def _members(value: Mapping[str, object], keep: Keep_) -> dict[str, object]:
-    return {key: _kept(value[key], keep[key]) for key in keep if key in value}
+    found = {key: _kept(value[key], keep[key]) for key in keep if key in value and keep[key] is not False}
+    if isinstance(keep, Known):
+        found |= {key: True for key, inner in value.items() if key not in keep and inner is not None}
+    return found

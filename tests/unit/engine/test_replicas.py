@@ -11,7 +11,7 @@ import pytest
 from hami_plugins.engine import replicas
 from hami_plugins.engine.intake import Rules, take_in
 from hami_plugins.engine.registry import Registry
-from hami_plugins.model.pods import NodeConstraints, Pod
+from hami_plugins.model.pods import NodeConstraints, Pod, PodClaim
 from hami_plugins.vendors import builtin
 from tests import acme
 from tests.builders import a_container, a_pod
@@ -39,6 +39,7 @@ CHANGED: Mapping[str, Any] = {
     "preemptable": False,
     "nominated": "n",
     "disruption": "PreemptionByScheduler",
+    "claims": (PodClaim("c"),),
 }
 
 

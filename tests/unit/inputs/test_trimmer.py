@@ -127,12 +127,15 @@ def test_everything_that_is_read_of_a_pod_stays() -> None:
         "tolerations": [{"key": "t", "operator": "Exists", "effect": "NoSchedule"}],
         "initContainers": [{**container, "name": "init", "restartPolicy": "Always"}, {**container, "name": "once"}],
         "containers": [container],
+        "resourceClaims": [{"name": "c", "resourceClaimTemplateName": "t"}],
     }
+    container["resources"]["claims"] = [{"name": "c", "request": "r"}]  # type: ignore[index]
     status = {
         "phase": "Running",
         "nominatedNodeName": "n",
         "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}],
         "initContainerStatuses": [{"name": "once", "state": {"terminated": {"exitCode": 0}}}],
+        "resourceClaimStatuses": [{"name": "c", "resourceClaimName": "made"}],
     }
     metadata = {
         "name": "p",

@@ -1,0 +1,1 @@
+"""Claims: which devices of which pools they get."""
