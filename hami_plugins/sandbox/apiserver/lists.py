@@ -76,8 +76,6 @@ def page(store: ApiStore, kind: ResourceKind, namespace: str, query: Mapping[str
     token = _token(query["continue"]) if query.get("continue") else None
     version = _version(store, query, token)
     found = _selected(store, kind, ListScope(namespace, selector), version, token)
-    if token is not None:
-        found = found[bisect_right([stored.key for stored in found], token.key) :]
     metadata: dict[str, Any] = {"resourceVersion": str(version)}
     if limit and len(found) > limit:
         left = len(found) - limit
@@ -112,13 +110,17 @@ def _version(store: ApiStore, query: Mapping[str, str], token: Token | None) -> 
 
 
 def _selected(store: ApiStore, kind: ResourceKind, place: ListScope, version: int, token: Token | None) -> list[Stored]:
-    if version == store.version:
-        return store.select(kind, place.namespace, place.selector)
+    """What a list shows from where it goes on."""
+    after = None if token is None else token.key
+    if store.is_unchanged_since(kind, version):
+        return store.select(kind, place.namespace, place.selector, after=after)
     try:
         objects = store.at_version(kind, version)
     except ApiError as error:
         raise expired_continue(Token(-1, token.key).text()) if token is not None else error from error
-    return [objects[key] for key in sorted(objects) if place.holds(objects[key])]
+    keys = sorted(objects)
+    start = 0 if after is None else bisect_right(keys, after)
+    return [objects[key] for key in keys[start:] if place.holds(objects[key])]
 
 
 def _token(text: str) -> Token:

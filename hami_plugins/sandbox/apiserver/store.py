@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Final, NamedTuple
 
@@ -104,7 +104,7 @@ class StoredCollection:
         if len(self.events) > self._window:
             self.floor = self.events.popleft().version
 
-    def keys(self, namespace: str, selector: ObjectSelector) -> Iterable[Key]:
+    def keys(self, namespace: str, selector: ObjectSelector) -> Sequence[Key]:
         """Keys that may be selected, in order."""
         for field in INDEXED:
             value = selector.pinned(field)
@@ -194,12 +194,27 @@ class ApiStore:
             self._record(kind.storage, Event(self.version, before, after, gone=True))
             return after
 
-    def select(self, kind: ResourceKind, namespace: str = "", selector: ObjectSelector = EVERYTHING) -> list[Stored]:
-        """The selected objects of one namespace, or of all, in order."""
+    def select(
+        self,
+        kind: ResourceKind,
+        namespace: str = "",
+        selector: ObjectSelector = EVERYTHING,
+        *,
+        after: Key | None = None,
+    ) -> list[Stored]:
+        """The selected objects of one namespace, or of all, in order; those that come ``after`` a key."""
         with self.lock:
             collection = self.collection(kind.storage)
-            found = [collection.objects[key] for key in collection.keys(namespace, selector)]
+            keys = collection.keys(namespace, selector)
+            start = 0 if after is None else bisect_right(keys, after)
+            found = [collection.objects[key] for key in keys[start:]]
         return [stored for stored in found if selector.matches(stored.raw)] if selector else found
+
+    def is_unchanged_since(self, kind: ResourceKind, version: int) -> bool:
+        """Whether all objects of a kind are as they were, as far as that is remembered."""
+        with self.lock:
+            collection = self.collection(kind.storage)
+            return collection.floor <= version and not (collection.events and collection.events[-1].version > version)
 
     def at_version(self, kind: ResourceKind, version: int) -> dict[Key, Stored]:
         """All objects of a kind as they were; raises ``ApiError`` 410 when that is forgotten."""
