@@ -63,7 +63,9 @@ def run(order: PlanOptions) -> int:
         raise ManifestError(f"{names}: nothing to plan; it has no objects")
     snapshot = inputs.cluster(source, registry)
     snapshot = what_if.with_nodes(what_if.without(snapshot, order.without or ()), order.add_nodes or (), registry)
-    submitted = workloads.read(read, namespace=order.namespace or "default", pod_groups=snapshot.pod_groups)
+    submitted = workloads.read(
+        read, namespace=order.namespace or "default", pod_groups=snapshot.pod_groups, skip_faulty=True
+    )
     snapshot = submission.with_objects(snapshot, submitted)
     registry = static_mig.scheduled(snapshot, registry)
     release = releases.release_of(order.scheduler) if order.scheduler else None
@@ -75,7 +77,7 @@ def run(order: PlanOptions) -> int:
     if order.strict:
         inputs.without_gaps(found.gaps, source)
     _answer(order, source, found, submitted, planner)
-    return Exit.FINE if found.complete and not submitted.skipped else Exit.FINDINGS
+    return Exit.FINE if found.complete and not submitted.skipped and not submitted.faulty else Exit.FINDINGS
 
 
 def check_page(path: str | None) -> None:

@@ -31,6 +31,7 @@ def record_with(pod: Pod, allocations: tuple[ContainerAllocation, ...]) -> PodRe
         requests=pod.constraints.requests,
         queue=pod.annotations.get(QUEUE_KEY, ""),
         group=pod.annotations.get(GROUP_KEY, ""),
+        native_group=pod.native_group,
         task=pod.annotations.get(TASK_KEY, ""),
         priority=pod.priority,
         labels=pod.labels,

@@ -256,6 +256,7 @@ class RecordReader:
             terminating=pod.terminating,
             queue=pod.annotations.get(QUEUE_KEY, ""),
             group=pod.annotations.get(GROUP_KEY, ""),
+            native_group=pod.native_group,
             task=pod.annotations.get(TASK_KEY, ""),
             priority=pod.priority,
             labels=self._shared(pod.labels),

@@ -30,6 +30,7 @@ def key_of(pod: Pod) -> Hashable:
         pod.nominated,
         pod.disruption,
         pod.claims,
+        pod.native_group,
     )
 
 

@@ -15,7 +15,7 @@ from hami_plugins.model.pods import Pod, PodRecord
 from hami_plugins.suggest import relax
 from hami_plugins.suggest.changes import Counterfactual
 from hami_plugins.suggest.rewrite import rewritten, settled
-from hami_plugins.wire.gang_keys import GROUP_KEY
+from hami_plugins.wire.kubernetes_gangs import group_of
 
 if TYPE_CHECKING:
     from hami_plugins.plan import Planner
@@ -63,8 +63,8 @@ def counterfactuals(
 
 def _is_of_its_gang(record: PodRecord, pod: Pod) -> bool:
     """Whether a running pod is one without which the pod could not start either."""
-    group = pod.annotations.get(GROUP_KEY, "")
-    return bool(group) and (record.namespace, record.group) == (pod.namespace, group)
+    group = group_of(pod)
+    return bool(group) and record.namespace == pod.namespace and group in (record.group, record.native_group)
 
 
 def _is_welcome(found: Counterfactual, pod: Pod, snapshot: ClusterSnapshot) -> bool:

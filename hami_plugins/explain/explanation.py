@@ -36,7 +36,8 @@ from hami_plugins.plan.preemption import PlanEvictions
 from hami_plugins.preemption.values import NoVictims
 from hami_plugins.suggest.changes import Counterfactual
 from hami_plugins.vendors import builtin
-from hami_plugins.wire.gang_keys import GROUP_KEY, QUEUE_KEY
+from hami_plugins.wire.gang_keys import QUEUE_KEY
+from hami_plugins.wire.kubernetes_gangs import group_of
 
 MOST_LOOKED_AT: Final = 2_000
 """Names that are compared with a name that does not exist."""
@@ -189,10 +190,11 @@ def _as_created(snapshot: ClusterSnapshot, pod: Pod) -> ClusterSnapshot:
 def _unit(snapshot: ClusterSnapshot, pod: Pod) -> PlanUnit:
     """The pod as something to plan, with the gang that it names; members that wait are known to the cluster."""
     alone = PlanUnit(name=f"pod/{pod.full_name}", pods=(pod,), queue=pod.annotations.get(QUEUE_KEY, ""))
-    if GROUP_KEY not in pod.annotations:
+    named = group_of(pod)
+    if not named:
         return alone
-    group = f"{pod.namespace}/{pod.annotations[GROUP_KEY]}"
-    return submission.in_gang(alone, gangs.of_group(group, snapshot.pod_groups.get(group)))
+    group = f"{pod.namespace}/{named}"
+    return submission.in_gang(alone, gangs.of_group(group, gangs.known_group(group, snapshot.pod_groups)))
 
 
 def _running(planner: Planner, snapshot: ClusterSnapshot, entry: NodeEntry, record: PodRecord) -> RunningExplanation:

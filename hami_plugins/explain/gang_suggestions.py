@@ -15,7 +15,7 @@ from hami_plugins.model.units import NodeName
 from hami_plugins.plan import Plan, PlanUnit, PodPlan, Stage
 from hami_plugins.suggest.changes import AddedNode, Counterfactual, RaisedQuota, Removed
 from hami_plugins.suggest.rewrite import rewritten
-from hami_plugins.wire.gang_keys import GROUP_KEY
+from hami_plugins.wire.kubernetes_gangs import group_of
 
 if TYPE_CHECKING:
     from hami_plugins.plan import Planner
@@ -110,8 +110,8 @@ def _without(standing: ClusterSnapshot, unit: PlanUnit) -> ClusterSnapshot:
 
 def _is_mate(other: Pod, pod: Pod) -> bool:
     """Whether another pod is of the same gang and asks for the same."""
-    group = pod.annotations.get(GROUP_KEY, "")
-    same = (other.namespace, other.annotations.get(GROUP_KEY, "")) == (pod.namespace, group)
+    group = group_of(pod)
+    same = (other.namespace, group_of(other)) == (pod.namespace, group)
     return bool(group) and same and other.containers == pod.containers
 
 

@@ -16,7 +16,7 @@ from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, Problem
 from hami_plugins.model.pods import FINISHED, SUCCEEDED, Pod, PodRecord
 from hami_plugins.model.units import NodeName
-from hami_plugins.wire import koordinator_devices, objects
+from hami_plugins.wire import koordinator_devices, kubernetes_gangs, objects
 from hami_plugins.wire.gang_keys import GROUP_KEY, TASK_KEY
 from hami_plugins.wire.objects import EvictionEvent
 from hami_plugins.wire.pages import with_kind
@@ -107,13 +107,20 @@ class ListingReader:
                 queue, wrong = objects.readable_queue(raw)
                 self._queues[queue.name] = queue
                 self._problems.extend(Problem(place, f"{each}; counts as not set") for each in wrong)
-            case "PodGroup":
-                group, wrong = objects.readable_pod_group(raw)
-                self._groups[group.full_name] = group
-                self._problems.extend(Problem(place, f"{each}; counts as not set") for each in wrong)
+            case "PodGroup" | "Workload":
+                self._take_group(kind, raw, place)
             case _:
                 if not self._claims.takes(kind, raw):
                     self._take_about_evictions(kind, raw)
+
+    def _take_group(self, kind: str, raw: object, place: str) -> None:
+        """A PodGroup of Volcano and the like, or the gangs of Kubernetes; Kueue's Workloads are none."""
+        if isinstance(raw, Mapping) and kubernetes_gangs.is_one(raw):
+            self._groups.update((group.full_name, group) for group in kubernetes_gangs.pod_groups(raw))
+        elif kind == "PodGroup":
+            group, wrong = objects.readable_pod_group(raw)
+            self._groups[group.full_name] = group
+            self._problems.extend(Problem(place, f"{each}; counts as not set") for each in wrong)
 
     def _take_about_evictions(self, kind: str, raw: object) -> None:
         """What pods are worth, and which of them were evicted."""
@@ -143,7 +150,7 @@ class ListingReader:
             # Listings seldom hold the classes, but the API server writes their values on the pods.
             self._priorities.setdefault(pod.priority_class, pod.priority)
         if pod.phase in FINISHED:
-            if pod.phase == SUCCEEDED and (group := pod.annotations.get(GROUP_KEY)):
+            if pod.phase == SUCCEEDED and (group := kubernetes_gangs.group_of(pod)):
                 self._succeeded[f"{pod.namespace}/{group}"][pod.annotations.get(TASK_KEY, "")] += 1
             return
         if pod.node is None:

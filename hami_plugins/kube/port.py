@@ -66,6 +66,15 @@ SNAPSHOT_COLLECTIONS: Final = (
     Collection("/apis/scheduling.volcano.sh/v1beta1/podgroups", "PodGroup", optional=True),
     Collection("/apis/scheduling.koordinator.sh/v1alpha1/devices", "Device", optional=True),
     Collection("/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups", "PodGroup", optional=True),
+    *(
+        Collection(f"/apis/scheduling.k8s.io/{version}/{plural}", kind, optional=True)
+        for version, plural, kind in (
+            ("v1beta1", "podgroups", "PodGroup"),
+            ("v1alpha3", "podgroups", "PodGroup"),
+            ("v1alpha2", "podgroups", "PodGroup"),
+            ("v1alpha1", "workloads", "Workload"),
+        )
+    ),
 )
 """Everything a snapshot is made from, nodes first."""
 

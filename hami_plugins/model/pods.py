@@ -149,6 +149,7 @@ class Pod:
     (``volcano.sh/preemptable``). ``nominated`` is the node on which room is made for it (``nominatedNodeName``),
     ``disruption`` the reason for which it is about to be ended (condition ``DisruptionTarget``), empty for none.
     ``owner`` is its controller, as ``Kind/name``, empty for none.
+    ``native_group`` is the gang of Kubernetes (``wire.kubernetes_gangs``) that it names, empty for none.
     """
 
     namespace: str
@@ -176,6 +177,7 @@ class Pod:
     disruption: str = ""
     owner: str = ""
     claims: tuple[PodClaim, ...] = ()
+    native_group: str = ""
 
     @property
     def full_name(self) -> str:
@@ -222,6 +224,7 @@ class PodRecord:
     freed. ``unlocated`` is what becomes allocations once the node is known. ``made_at`` is when the pod was created
     (Unix seconds), ``None`` where that is not known; ``preemptable`` whether it may be evicted for other pods;
     ``disruption`` the reason for which it is about to be ended, ``owner`` its controller (``Kind/name``), or empty.
+    ``group`` is its PodGroup of Volcano, ``native_group`` its gang of Kubernetes, each empty for none.
     """
 
     namespace: str
@@ -244,6 +247,7 @@ class PodRecord:
     preemptable: bool = True
     disruption: str = ""
     owner: str = ""
+    native_group: str = ""
 
     @property
     def full_name(self) -> str:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from hami_plugins.inputs.workloads.pods import VOLCANO
 from hami_plugins.model.cluster import ClusterSnapshot, Listing
 from hami_plugins.model.pods import Pod
+from hami_plugins.wire import kubernetes_gangs
 from hami_plugins.wire.gang_keys import GROUP_KEY
 
 REMEDY: Final = "list the whole cluster: kubectl get nodes,pods,resourcequotas,queues,podgroups -A -o json"
@@ -37,6 +38,14 @@ NO_CLASSES: Final = Gap(
 """Every cluster has those of its system pods."""
 
 
+NO_NATIVE_GANGS: Final = Gap(
+    "PodGroup",
+    "no gangs of Kubernetes in this listing, but pods name some: what they wait for is not known (also list "
+    "podgroups.scheduling.k8s.io, or workloads.scheduling.k8s.io of 1.35)",
+)
+"""Only the group of a gang says how many of its pods start together."""
+
+
 def gaps(
     snapshot: ClusterSnapshot,
     pods: Iterable[Pod],
@@ -64,6 +73,9 @@ def _gaps(listing: Listing, snapshot: ClusterSnapshot, pods: tuple[Pod, ...], wi
         (only,) = listing.pod_namespaces
         why = f"this listing has pods of namespace {only} only: pods of other namespaces count as absent"
         yield Gap("Pod", why)
+    named = [pod for pod in pods if pod.native_group and pod.scheduler != VOLCANO]
+    if named and not any(kubernetes_gangs.of_record(group.name) for group in snapshot.pod_groups.values()):
+        yield NO_NATIVE_GANGS
     if not any(pod.scheduler == VOLCANO for pod in pods):
         return
     if not snapshot.queues:

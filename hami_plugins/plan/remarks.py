@@ -13,7 +13,7 @@ from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.quantity import Quantity
-from hami_plugins.plan import koordinator, mig_instances, mps, same_card, virtual_machines
+from hami_plugins.plan import koordinator, mig_instances, mps, native_gangs, same_card, virtual_machines
 from hami_plugins.queueing import schedulers
 from hami_plugins.queueing.stages import PlanUnit, PodPlan, Stage
 
@@ -31,8 +31,9 @@ def remarked(
     }
     unread_notes = UnreadNotes(registry)
     classes = {unit.name: unit.priority_class for unit in units} if len(units) > 1 else {}
+    of_unit = {unit.name: unit.notes for unit in units if unit.notes}
     for plan in plans:
-        notes = plan.notes
+        notes = (*plan.notes, *of_unit.get(plan.unit, ()), *native_gangs.notes(plan, snapshot))
         node = runs.get(plan.pod.full_name)
         if node is not None:
             notes += (f"a pod of this name runs on {node}; this is planned as one more (--without leaves it out)",)

@@ -39,7 +39,8 @@ def units(submission: Submission, snapshot: ClusterSnapshot) -> tuple[PlanUnit, 
         key = f"gang {workload.gang.group}" if workload.gang is not None else f"{workload.kind} {workload.full_name}"
         known = made.get(key)
         if known is not None:
-            made[key] = replace(known, pods=known.pods + pods, tasks=known.tasks + _tasks(pods))
+            notes = tuple(dict.fromkeys((*known.notes, *workload.notes)))
+            made[key] = replace(known, pods=known.pods + pods, tasks=known.tasks + _tasks(pods), notes=notes)
         else:
             made[key] = _unit(workload, pods)
     return tuple(made.values())
@@ -66,6 +67,7 @@ def _unit(workload: Workload, pods: tuple[Pod, ...]) -> PlanUnit:
         queue=workload.queue,
         tasks=_tasks(pods),
         priority_class=workload.priority_class,
+        notes=workload.notes,
     )
     if workload.gang is None:
         return alone

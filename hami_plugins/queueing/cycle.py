@@ -28,6 +28,7 @@ from hami_plugins.queueing.members import MemberDecisions, stopped
 from hami_plugins.queueing.queues import Amounts, EnqueueAdmission, QueueSortKey
 from hami_plugins.queueing.quota_counts import QuotaCounts
 from hami_plugins.queueing.stages import EnqueueBlock, PlanUnit, PodPlan, Stage, Stop
+from hami_plugins.wire import kubernetes_gangs
 from hami_plugins.wire.gang_keys import GROUP_KEY
 
 GATED: Final = "it has scheduling gates; no scheduler looks at it before they are removed"
@@ -76,6 +77,9 @@ class SchedulingCycle:
         self._gate = self._divided()
         for job in self._by_age():
             self._admit(job)
+        for job in self._jobs:
+            if not job.volcano and kubernetes_gangs.of_record(job.unit.group.partition("/")[2]):
+                self._wait_for_group(job)
         for made_late in (False, True):
             self._session([job for job in self._jobs if job.unit.made_late is made_late and job.members])
 
@@ -128,6 +132,20 @@ class SchedulingCycle:
         missing = gangs.missing(job.need, there)
         if missing:
             self._emit_all(job, stop or Stop(Stage.GANG, _incomplete(missing, "exist")))
+
+    def _wait_for_group(self, job: QueuedJob) -> None:
+        """A gang of Kubernetes waits for its group, and for as many pods as that needs, before any node is looked at.
+
+        kube-scheduler 1.35 and later: plugin ``GangScheduling``, ``PreEnqueue``.
+        """
+        group = kubernetes_gangs.plain_name(job.unit.group)
+        if not job.unit.exists and job.known is None:
+            why = f"it names the group {group} of {kubernetes_gangs.API_GROUP}, which does not exist; create it"
+            self._emit_all(job, Stop(Stage.GATE, why))
+            return
+        missing = gangs.missing(job.need, job.have + Counter(each.task for each in (*job.members, *job.gated)))
+        if missing:
+            self._emit_all(job, Stop(Stage.GANG, _incomplete(missing, "exist")))
 
     def _closed(self, job: QueuedJob) -> Stop | None:
         """Why the gang cannot even be made."""

@@ -25,7 +25,7 @@ def running(snapshot: ClusterSnapshot, namespace: str, group: str) -> Counter[st
         record.task
         for entry in snapshot.nodes
         for record in entry.pods
-        if record.group == group and record.namespace == namespace and not record.terminating
+        if group in (record.group, record.native_group) and record.namespace == namespace and not record.terminating
     )
     found.update(snapshot.succeeded.get(f"{namespace}/{group}", {}))
     return found

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from hami_plugins.engine.alike import Sets
 from hami_plugins.engine.intake import PodInfo
+from hami_plugins.inputs.workloads.gangs import known_group
 from hami_plugins.inputs.workloads.pods import VOLCANO
 from hami_plugins.model.cluster import ClusterSnapshot, PodGroup
 from hami_plugins.model.pods import Pod
@@ -15,7 +16,8 @@ from hami_plugins.queueing import gangs, queues
 from hami_plugins.queueing.gangs import Need
 from hami_plugins.queueing.queues import Amounts, EnqueueAdmission
 from hami_plugins.queueing.stages import PlanUnit, PodPlan, Stop
-from hami_plugins.wire.gang_keys import GROUP_KEY, TASK_INDEX_KEY, TASK_KEY
+from hami_plugins.wire import kubernetes_gangs
+from hami_plugins.wire.gang_keys import TASK_INDEX_KEY, TASK_KEY
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,14 +83,15 @@ class Trial:
 
 def job_of(snapshot: ClusterSnapshot, at: int, unit: PlanUnit) -> QueuedJob:
     """A unit with what the cluster knows of its gang: members that run or wait already, and what it is worth."""
-    known = snapshot.pod_groups.get(unit.group) if unit.group else None
+    known = known_group(unit.group, snapshot.pod_groups) if unit.group else None
     pods = [_with_priority(pod, snapshot) for pod in unit.pods]
     members = [JobMember(pod, task) for pod, task in zip(pods, unit.tasks or ("",) * len(pods), strict=True)]
     have: Counter[str] = Counter()
     if known is not None:
         named = {pod.full_name for pod in pods}
-        members = [*_waiting(snapshot, known, named), *members]
-        have = gangs.running(snapshot, known.namespace, known.name)
+        name = unit.group.partition("/")[2]
+        members = [*_waiting(snapshot, known.namespace, name, named), *members]
+        have = gangs.running(snapshot, known.namespace, name)
     volcano = any(pod.scheduler == VOLCANO for pod in pods)
     of_class = known.priority_class if known is not None else unit.priority_class
     priority = max((pod.priority for pod in pods), default=0)
@@ -130,13 +133,13 @@ def _with_priority(pod: Pod, snapshot: ClusterSnapshot) -> Pod:
     return replace(pod, priority=snapshot.priorities.get(pod.priority_class, 0))
 
 
-def _waiting(snapshot: ClusterSnapshot, group: PodGroup, submitted: set[str]) -> list[JobMember]:
+def _waiting(snapshot: ClusterSnapshot, namespace: str, group: str, submitted: set[str]) -> list[JobMember]:
     """The members of a group that wait already and are not submitted again."""
     return [
         JobMember(pod, pod.annotations.get(TASK_KEY, ""), waits=True)
         for pod in snapshot.pending
-        if pod.namespace == group.namespace
-        and pod.annotations.get(GROUP_KEY) == group.name
+        if pod.namespace == namespace
+        and kubernetes_gangs.group_of(pod) == group
         and pod.full_name not in submitted
         and not pod.terminating
     ]

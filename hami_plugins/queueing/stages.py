@@ -38,7 +38,8 @@ class PlanUnit:
 
     ``name`` is the workload's ``kind/namespace/name``; ``tasks`` names each pod's task, where there are tasks.
     ``group`` is the PodGroup's full name, ``exists`` whether anybody has made it, ``queue`` the Volcano queue.
-    ``made_late`` says that the pods are made only when the gang has been let in (a Volcano Job's).
+    ``made_late`` says that the pods are made only when the gang has been let in (a Volcano Job's). ``notes`` are what
+    has to be known about all of its pods.
     """
 
     name: str
@@ -52,6 +53,7 @@ class PlanUnit:
     priority_class: str = ""
     exists: bool = True
     made_late: bool = False
+    notes: tuple[str, ...] = ()
 
 
 class EnqueueBlock(NamedTuple):

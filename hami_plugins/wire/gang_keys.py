@@ -41,5 +41,8 @@ TASK_KEY: Final = "volcano.sh/task-spec"
 TASK_INDEX_KEY: Final = "volcano.sh/task-index"
 """The number of a pod of a Volcano Job within its task, by which members take turns."""
 
+VOLCANO_SCHEDULER: Final = "volcano"
+"""The name under which Volcano's scheduler is installed."""
+
 MIN_MEMBER_KEY: Final = "scheduling.volcano.sh/group-min-member"
 """On an owner of pods: how many of them start together."""

@@ -21,7 +21,7 @@ from hami_plugins.model.pods import (
 )
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import NodeName, PodUid
-from hami_plugins.wire import fields, neighbours, quantity
+from hami_plugins.wire import fields, kubernetes_gangs, neighbours, quantity
 from hami_plugins.wire.allocator_mark import NOMINATED_KEY
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.gang_keys import PREEMPTABLE_KEY
@@ -126,6 +126,7 @@ def pod(raw: object, *, default_requests: bool = True) -> Pod:
         disruption=_disruption(status),
         owner=_controller(body),
         claims=_claims(spec, status, in_spec) if "resourceClaims" in spec else (),
+        native_group=kubernetes_gangs.named_in(spec, in_spec),
     )
 
 

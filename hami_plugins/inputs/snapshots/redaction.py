@@ -100,6 +100,8 @@ def _image(_: Walk, text: str) -> str:
     return "image" if match is None else f"vc-scheduler:{match[1]}"
 
 
+_GROUP: Final = name_of(Named.GROUP)
+_POLICY: Final = members({"basic": Walk.whole, "gang": members({"minCount": Walk.whole})})
 _OWNER: Final = members({"kind": WORD, "controller": Walk.whole})
 _CONTAINERS: Final = each_of(
     members(
@@ -164,6 +166,8 @@ _POD: Final = members(
         "preemptionPolicy": WORD,
         "runtimeClassName": name_of(Named.RUNTIME),
         "schedulingGates": each_of(lambda _walk, _raw: {"name": "gate"}),
+        "schedulingGroup": members({"podGroupName": _GROUP}),
+        "workloadRef": members({"name": _GROUP, "podGroup": _GROUP, "podGroupReplicaKey": _GROUP}),
         "overhead": AMOUNTS,
         "resources": RESOURCES,
         "nodeSelector": LABELS,
@@ -261,9 +265,16 @@ _OBJECTS: Final[Mapping[str, Rule]] = {
                     "minResources": AMOUNTS,
                     "queue": name_of(Named.QUEUE),
                     "priorityClassName": name_of(Named.CLASS),
+                    "schedulingPolicy": _POLICY,
                 }
             ),
             "status": members({"phase": WORD}),
+        }
+    ),
+    "Workload": members(
+        {
+            "metadata": metadata(Named.GROUP),
+            "spec": members({"podGroups": each_of(members({"name": _GROUP, "policy": _POLICY}))}),
         }
     ),
     **CLAIM_OBJECTS,

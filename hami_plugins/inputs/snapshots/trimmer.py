@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from hami_plugins.engine.policies import DEVICE_POLICY_KEY, NODE_POLICY_KEY, NUMA_BIND_KEY
 from hami_plugins.engine.registry import Registry
-from hami_plugins.wire import gang_keys, node_devices, scoring_weights
+from hami_plugins.wire import gang_keys, kubernetes_gangs, node_devices, scoring_weights
 from hami_plugins.wire.pages import with_kind
 from hami_plugins.wire.pods import DISRUPTION
 
@@ -104,6 +104,7 @@ _OF_ALLOCATION: Final[Keep_] = {
     },
     "nodeSelector": True,
 }
+_POLICY: Final[Keep_] = {"basic": True, "gang": {"minCount": True}}
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _KEPT: Final[Mapping[str, Keep_]] = {
     "Node": {
@@ -126,6 +127,8 @@ _KEPT: Final[Mapping[str, Keep_]] = {
             "preemptionPolicy": True,
             "runtimeClassName": True,
             "schedulingGates": True,
+            "schedulingGroup": {"podGroupName": True},
+            "workloadRef": {"name": True, "podGroup": True, "podGroupReplicaKey": True},
             "overhead": True,
             "resources": {"limits": True, "requests": True},
             "nodeSelector": True,
@@ -179,9 +182,11 @@ _KEPT: Final[Mapping[str, Keep_]] = {
             "minResources": True,
             "queue": True,
             "priorityClassName": True,
+            "schedulingPolicy": _POLICY,
         },
         "status": {"phase": True},
     },
+    "Workload": {"metadata": _NAMED, "spec": {"podGroups": [{"name": True, "policy": _POLICY}]}},
     "PriorityClass": {"metadata": _NAMED, "value": True, "preemptionPolicy": True},
     "ResourceSlice": {
         "metadata": {"name": True},
@@ -270,7 +275,7 @@ class Trimmer:
         for raw in raws:
             for each in one_by_one(raw):
                 keep = _KEPT.get(str(each.get("kind")))
-                if keep is not None:
+                if keep is not None and (each.get("kind") != "Workload" or kubernetes_gangs.is_one(each)):
                     yield self._object(each, keep)
 
     def _object(self, raw: Mapping[str, object], keep: Keep_) -> dict[str, object]:

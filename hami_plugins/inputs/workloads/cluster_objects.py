@@ -13,7 +13,8 @@ from hami_plugins.inputs.claim_objects import ClaimObjects
 from hami_plugins.inputs.manifests.fields import Field
 from hami_plugins.model.claims import DynamicResources
 from hami_plugins.model.cluster import NamespaceQuota, PodGroup, PriorityClass, Queue
-from hami_plugins.wire import objects
+from hami_plugins.wire import kubernetes_gangs, objects
+from hami_plugins.wire.fields import Json
 
 T = TypeVar("T")
 
@@ -28,6 +29,17 @@ def pod_group(field: Field, namespace: str, name: str) -> PodGroup:
     for task in by_task.members:
         by_task.count(task, 0)
     return _read(objects.pod_group, field, {"namespace": namespace, "name": name})
+
+
+def native_pod_groups(field: Field, namespace: str, name: str) -> tuple[PodGroup, ...]:
+    """The gangs of a PodGroup or a Workload of Kubernetes (``scheduling.k8s.io``); none of templates alone."""
+    spec = field.needed("spec")
+    policies = [spec.inner("schedulingPolicy")] if field.text("kind") == "PodGroup" else []
+    policies += [group.inner("policy") for group in spec.items("podGroups")]
+    for policy in policies:
+        if policy.has("gang") and not policy.inner("gang").count("minCount", 0):
+            raise policy.inner("gang").fault("has to be a whole number of at least 1", "minCount")
+    return _read(lambda raw: tuple(kubernetes_gangs.pod_groups(raw)), field, {"namespace": namespace, "name": name})
 
 
 def queue(field: Field, name: str) -> Queue:
@@ -62,7 +74,7 @@ def dynamic_resources(found: Iterable[tuple[Field, str, str, str]]) -> DynamicRe
     return objects.finish()
 
 
-def _read(reader: Callable[[object], T], field: Field, identity: Mapping[str, str]) -> T:
+def _read(reader: Callable[[Json], T], field: Field, identity: Mapping[str, str]) -> T:
     try:
         return reader({**field.members, "metadata": {**field.inner("metadata").members, **identity}})
     except WireError as error:

@@ -9,6 +9,7 @@ from typing import Final
 from hami_plugins.inputs.manifests.fields import Field
 from hami_plugins.inputs.workloads.pods import VOLCANO, PodTemplate
 from hami_plugins.model.cluster import PodGroup
+from hami_plugins.wire import kubernetes_gangs
 from hami_plugins.wire.gang_keys import (
     COSCHEDULING_LABEL,
     GROUP_KEY,
@@ -73,10 +74,18 @@ def of_group(full_name: str, group: PodGroup | None) -> Gang:
     )
 
 
+def known_group(full_name: str, groups: Mapping[str, PodGroup]) -> PodGroup | None:
+    """A group by its full name; a copy of a group of a Workload (by its replica key) is what the Workload describes."""
+    found = groups.get(full_name)
+    if found is None and kubernetes_gangs.of_record(full_name.partition("/")[2]):
+        found = groups.get(kubernetes_gangs.group_of_replica(full_name))
+    return found
+
+
 def named_group(of: PodTemplate) -> str:
     """The name of the PodGroup that a pod says it belongs to, empty for none."""
     known = of.annotations.get(GROUP_KEY) or of.labels.get(COSCHEDULING_LABEL, "")
-    return known or named_for_koordinator(of)
+    return known or named_for_koordinator(of) or ("" if of.scheduler == VOLCANO else of.native_group)
 
 
 def named_for_koordinator(of: PodTemplate) -> str:

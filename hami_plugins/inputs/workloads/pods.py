@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from hami_plugins.errors import WireError
 from hami_plugins.inputs.manifests.fields import Field
-from hami_plugins.wire import objects
+from hami_plugins.wire import kubernetes_gangs, objects
+from hami_plugins.wire.gang_keys import VOLCANO_SCHEDULER
 from hami_plugins.wire.pods import CONTAINER_LISTS
 
 MAX_PODS: Final = 100_000
 """Most pods that one submission may stand for."""
 
-VOLCANO: Final = "volcano"
+VOLCANO: Final = VOLCANO_SCHEDULER
 """The name under which Volcano's scheduler is installed."""
 
 
@@ -27,7 +28,10 @@ class PodCopy(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PodTemplate:
-    """What all pods of a workload (or of one task of it) have in common."""
+    """What all pods of a workload (or of one task of it) have in common.
+
+    ``native_group`` is the gang of Kubernetes (``wire.kubernetes_gangs``) that its spec names, empty for none.
+    """
 
     namespace: str
     labels: Mapping[str, str]
@@ -35,6 +39,11 @@ class PodTemplate:
     spec: Mapping[str, object]
     scheduler: str
     priority_class: str
+    native_group: str = ""
+
+    def with_annotations(self, more: Mapping[str, str]) -> PodTemplate:
+        """The template with further annotations, which its controller writes."""
+        return replace(self, annotations={**self.annotations, **more})
 
     def pod(self, name: str) -> PodCopy:
         """The pod of that name."""
@@ -71,7 +80,7 @@ def template(field: Field, namespace: str) -> PodTemplate:
         priority_class=spec.text("priorityClassName"),
     )
     checked(found.pod(""), spec)
-    return found
+    return replace(found, native_group=kubernetes_gangs.named_in(found.spec, "spec"))
 
 
 def checked(copy: PodCopy, field: Field) -> PodCopy:
@@ -86,3 +95,20 @@ def checked(copy: PodCopy, field: Field) -> PodCopy:
 def copies(of: PodTemplate, name: str, count: int, *, first: int = 0) -> tuple[PodCopy, ...]:
     """``count`` pods, numbered from ``first``: ``name-0`` and so on."""
     return tuple(of.pod(f"{name}-{at}") for at in range(first, first + count))
+
+
+def scheduler_of(made: Sequence[PodCopy]) -> str:
+    """The scheduler that the first of some pods names; empty for the default one, or without pods."""
+    spec = made[0].raw["spec"] if made else {}
+    named = spec.get("schedulerName") if isinstance(spec, Mapping) else ""
+    return named if isinstance(named, str) else ""
+
+
+def product(field: Field, *counts: int) -> int:
+    """A number of pods that is a product; raises ``ManifestError`` for more than are read."""
+    total = 1
+    for count in counts:
+        total *= count
+    if total > MAX_PODS:
+        raise field.fault(f"{total} pods are more than {MAX_PODS}, the most that is read; split the object")
+    return total

@@ -12,6 +12,8 @@ from hami_plugins.inputs.workloads.pods import MAX_PODS
 TEMPLATES_ONLY: Final = frozenset(
     {
         ("", "PodTemplate"),
+        ("argoproj.io", "ClusterWorkflowTemplate"),
+        ("argoproj.io", "WorkflowTemplate"),
         ("flow.volcano.sh", "JobTemplate"),
         ("serving.kserve.io", "ClusterServingRuntime"),
         ("serving.kserve.io", "ServingRuntime"),

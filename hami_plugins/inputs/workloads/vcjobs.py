@@ -43,13 +43,12 @@ class _Task:
     min_available: int
 
 
-def expand(field: Field, namespace: str, name: str) -> tuple[tuple[PodCopy, ...], Gang, str]:
-    """The pods of a Volcano Job, its gang and its priority class.
+def expand(spec: Field, metadata: Field, namespace: str, name: str) -> tuple[tuple[PodCopy, ...], Gang, str]:
+    """The pods of a Volcano Job, its gang and its priority class, from the ``spec`` and ``metadata`` of the job.
 
     Raises ``ManifestError`` for what Volcano's webhook refuses: no tasks, names that cannot be a pod's, fewer replicas
     than are needed to start.
     """
-    spec = field.needed("spec")
     tasks = tuple(_tasks(spec))
     if not tasks:
         raise spec.fault("a job needs tasks")
@@ -60,7 +59,6 @@ def expand(field: Field, namespace: str, name: str) -> tuple[tuple[PodCopy, ...]
     min_member = spec.count("minAvailable", 0) or sum(task.min_available for task in tasks)
     if min_member > total:
         raise spec.fault(f"{min_member} is more than the {total} replicas of all tasks", "minAvailable")
-    metadata = field.inner("metadata")
     uid = metadata.text("uid")
     job = _Job(
         namespace=namespace,

@@ -202,6 +202,25 @@ def test_a_document_that_is_written_again_is_named(type_in: Type, tmp_path: Path
     assert said.err == f"note: {job} line 2: Pod small is left out: written again further down\n"
 
 
+def test_a_faulty_object_is_named_with_its_place_and_the_others_are_planned(type_in: Type, tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    faulty = "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: -1}\n"
+    job.write_text(f"{FITS}{faulty}", encoding="utf-8")
+    said = type_in("plan", "-f", job, "--fleet", "t4x1")
+    assert said.code == 1
+    assert said.out.endswith("\n1 of 1 pod placed; 1 of 2 workloads skipped\n")
+    assert "Deployment web is left out: spec: template is missing" in said.err
+
+
+def test_a_faulty_object_without_pods_is_a_finding(type_in: Type, tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    quota = "---\napiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q}\nspec: {hard: {pods: some}}\n"
+    job.write_text(f"{FITS}{quota}", encoding="utf-8")
+    said = type_in("plan", "-f", job, "--fleet", "t4x1")
+    assert said.code == 1
+    assert "ResourceQuota q is left out: spec.hard.pods:" in said.err
+
+
 def test_skipped_workloads_are_counted_beside_the_placed_pods(type_in: Type, tmp_path: Path) -> None:
     job, page = tmp_path / "job.yaml", tmp_path / "page.html"
     train = "---\napiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: train}\nspec: {}\n"
@@ -209,7 +228,7 @@ def test_skipped_workloads_are_counted_beside_the_placed_pods(type_in: Type, tmp
     said = type_in("plan", "-f", job, "--fleet", "t4x1", "--html", page)
     assert said.code == 1
     assert said.out.endswith("\n2 of 2 pods placed; 1 of 3 workloads skipped\n")
-    assert "TrainJob train is left out: the pods that its controller creates are not written in it" in said.err
+    assert "TrainJob train is left out: spec.runtimeRef: it names no runtime, and spec.trainer" in said.err
     assert "1 of 3 workloads skipped" in page.read_text(encoding="utf-8")
     document = json.loads(type_in("plan", "-f", job, "--fleet", "t4x1", "-o", "json").out)
     assert (document["summary"]["workloads"], document["summary"]["skipped"]) == (3, 1)

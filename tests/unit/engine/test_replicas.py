@@ -40,6 +40,7 @@ CHANGED: Mapping[str, Any] = {
     "nominated": "n",
     "disruption": "PreemptionByScheduler",
     "claims": (PodClaim("c"),),
+    "native_group": "scheduling.k8s.io/g",
 }
 
 

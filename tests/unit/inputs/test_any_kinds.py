@@ -95,8 +95,8 @@ def resources_of(workload: Any) -> Any:
             id="LeaderWorkerSet with leader template",
         ),
         pytest.param(
-            "PyTorchJob",
-            "kubeflow.org/v1",
+            "Odd",
+            "example.com/v1",
             {"replicas": [{"Master": WORKER}], "parallelism": {"data": 2, "hosts": WORKER}},
             ["x-0", "x-1"],
             id="a count that is not one in a kind that is not known",
@@ -154,10 +154,8 @@ def test_a_train_job_asks_for_what_its_trainer_says_and_goes_where_its_overrides
 @pytest.mark.parametrize(
     ("kind", "version", "spec"),
     [
-        ("TrainJob", "trainer.kubeflow.org/v1alpha1", {"runtimeRef": {"name": "torch-distributed"}}),
         ("InferenceService", "serving.kserve.io/v1beta1", {"predictor": {"model": CONTAINER}}),
         ("InferenceService", "serving.kserve.io/v1beta1", {"predictor": {"containers": [CONTAINER]}}),
-        ("Workflow", "argoproj.io/v1alpha1", {"templates": [{"container": CONTAINER}]}),
     ],
 )
 def test_what_runs_pods_that_its_object_does_not_name_is_said_to_run_some(
@@ -225,6 +223,6 @@ def test_a_wrong_count_is_an_error_with_its_place() -> None:
 
 
 def test_more_pods_than_are_read_are_an_error_with_its_place() -> None:
-    groups = {"workerGroupSpecs": [{"replicas": 1000, "numOfHosts": 1000, **WORKER}]}
-    with pytest.raises(ManifestError, match=r"workerGroupSpecs\[0\].*1000000 pods are more than 100000"):
-        submit(a_document("RayCluster", groups, "ray.io/v1"))
+    groups = {"groups": [{"replicas": 1000, "numOfHosts": 1000, **WORKER}]}
+    with pytest.raises(ManifestError, match=r"groups\[0\].*1000000 pods are more than 100000.*; split the object"):
+        submit(a_document("Odd", groups, "example.com/v1"))

@@ -125,6 +125,7 @@ def test_everything_that_is_read_of_a_pod_stays() -> None:
         },
         "topologySpreadConstraints": [{**term, "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule"}],
         "tolerations": [{"key": "t", "operator": "Exists", "effect": "NoSchedule"}],
+        "schedulingGroup": {"podGroupName": "g"},
         "initContainers": [{**container, "name": "init", "restartPolicy": "Always"}, {**container, "name": "once"}],
         "containers": [container],
         "resourceClaims": [{"name": "c", "resourceClaimTemplateName": "t"}],

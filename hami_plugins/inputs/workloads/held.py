@@ -1,0 +1,23 @@
+"""What keeps the controller of an object from making its pods: Kueue, and suspension."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hami_plugins.inputs.workloads.runs import SubmittedObject
+
+KUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+
+
+def notes(it: SubmittedObject) -> tuple[str, ...]:
+    """That Kueue has to admit the object first (by its label), or that it is suspended."""
+    queue = it.labels.get(KUEUE_LABEL, "")
+    if queue:
+        return (
+            f"Kueue keeps it suspended until LocalQueue {queue} admits it; Kueue's quota is not looked at, and it is "
+            "planned as if admitted",
+        )
+    spec = it.field.inner("spec")
+    if spec.members.get("suspend") is True or spec.inner("runPolicy").members.get("suspend") is True:
+        return ("it is suspended, so that its controller makes no pods before that ends; planned as if it had",)
+    return ()
