@@ -19,6 +19,12 @@ from tests.cluster.processes import Component
 from tests.cluster.waiting import wait_until
 
 NODE: Final = "node-1"  # the machine's /etc/hosts knows it, so the API server reaches the kubelet by it
+CLAIM_GATES: Final = ",".join(
+    f"{gate}=true"
+    for gate in ("DRAConsumableCapacity", "DRADeviceTaints", "DRAExtendedResource", "DRAPartitionableDevices")
+)
+"""What of claims is off in 1.34 unless somebody turns it on; it changes nothing for objects without such members."""
+
 RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 
 
@@ -226,8 +232,8 @@ class ControlPlane:
             f"--service-account-key-file={self.pki.account_public_key}",
             f"--service-account-signing-key-file={self.pki.account_key}",
             # Off in 1.34 unless somebody turns it on: for mode `policy`, and without an effect on all else.
-            "--feature-gates=MutatingAdmissionPolicy=true",
-            "--runtime-config=admissionregistration.k8s.io/v1beta1=true",
+            f"--feature-gates=MutatingAdmissionPolicy=true,{CLAIM_GATES}",
+            "--runtime-config=admissionregistration.k8s.io/v1beta1=true,resource.k8s.io/v1alpha3=true",
         ]
         return Component(self.machine, "kube-apiserver", arguments, ready=lambda: self.api.text("/readyz") == "ok")
 
