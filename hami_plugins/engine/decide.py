@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from hami_plugins.engine.claims import judging
 from hami_plugins.engine.claims.check import AskedClaims, ClaimChecker
-from hami_plugins.engine.claims.judging import JudgedNode
+from hami_plugins.engine.claims.judging import JudgedNodes, OtherAnswers
 from hami_plugins.engine.claims.rules import ClaimRules
 from hami_plugins.engine.claims.wishes import ClaimTrouble, ClaimWish
 from hami_plugins.engine.eligibility import objection
@@ -103,7 +103,10 @@ class Decider:
         asked = self._asked_of(snapshot, demand)
         if asked is None:
             return column.decide(snapshot, demand.headroom)
-        return column.choice_of(self._with_claims(snapshot, demand, policy, asked))
+        if isinstance(asked, ClaimTrouble):
+            why = judging.troubled(asked)
+            return Refused(by_node=tuple((entry.name, why) for entry in snapshot.nodes))
+        return column.choice_of(self._judged(snapshot, demand, policy, asked))
 
     def _asked_of(self, snapshot: ClusterSnapshot, demand: PodDemand) -> AskedClaims | ClaimTrouble | None:
         """What nodes are asked besides devices of vendors and plain resources; nothing for most pods."""
@@ -119,22 +122,21 @@ class Decider:
         self, snapshot: ClusterSnapshot, demand: PodDemand, policy: Policy
     ) -> Sequence[tuple[NodeEntry, Fit | Refusal]]:
         """What every node says to the pod, in node order: what ``decide`` chose from."""
-        if (asked := self._asked_of(snapshot, demand)) is not None:
-            return [(entry, answer) for entry, answer, _ in self._with_claims(snapshot, demand, policy, asked)]
+        asked = self._asked_of(snapshot, demand)
+        if isinstance(asked, ClaimTrouble):
+            why = judging.troubled(asked)
+            return [(entry, why) for entry in snapshot.nodes]
+        if asked is not None:
+            return self._judged(snapshot, demand, policy, asked).answers()
         return self._column(demand, policy).answers(snapshot, demand.headroom)
 
-    def _with_claims(
-        self, snapshot: ClusterSnapshot, demand: PodDemand, policy: Policy, asked: AskedClaims | ClaimTrouble
-    ) -> list[JudgedNode]:
+    def _judged(self, snapshot: ClusterSnapshot, demand: PodDemand, policy: Policy, asked: AskedClaims) -> JudgedNodes:
         """What every node says to the pod and to its claims."""
-        answers = self._column(demand, policy).answers(snapshot, demand.headroom)
-        if isinstance(asked, ClaimTrouble):
-            return judging.troubled(asked, answers)
-        if not asked.mapped:
-            return judging.with_claims(asked, answers, answers)
-        left = tuple(each for each in demand.constraints.requests if each[0] not in asked.mapped)
-        bare = replace(demand, constraints=replace(demand.constraints, requests=left))
-        return judging.with_claims(asked, answers, self._column(bare, policy).answers(snapshot, demand.headroom))
+        column, bare = self._column(demand, policy), None
+        if asked.mapped:
+            left = tuple(each for each in demand.constraints.requests if each[0] not in asked.mapped)
+            bare = self._column(replace(demand, constraints=replace(demand.constraints, requests=left)), policy)
+        return column.judged_by(asked, snapshot, demand.headroom, bare)
 
     def answer(self, entry: NodeEntry, demand: PodDemand, policy: Policy) -> Fit | Refusal:
         """What one node says to the pod: what ``answers`` would say of it, without a look at claims.
@@ -181,6 +183,9 @@ class Decider:
         _, oldest = self._columns.popitem(last=False)
         self.statistics.verdicts -= oldest.forget()
 
+
+MOST_WISHES: Final = 16
+"""Wishes for claims of one demand whose nodes are remembered."""
 
 MOST_NAMED: Final = 1_024
 """Allocations of one demand that are remembered with the names of their nodes."""
@@ -245,6 +250,7 @@ class _Column:
     _ranks: list[float] = field(init=False, default_factory=list)
     _fitting: int = field(init=False, default=0)
     _allocated: dict[tuple[int, int], _Named] = field(init=False, default_factory=dict)
+    _judged_nodes: dict[object, JudgedNodes] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._placer = Placer(self.devices, self.policy, self.owner.registry)
@@ -262,6 +268,7 @@ class _Column:
         self._limited.clear()
         self._ranges.clear()
         self._allocated.clear()
+        self._judged_nodes.clear()
         return dropped
 
     def judged(self, state: NodeState, mask: Mask | None, left: Left) -> _Judged:
@@ -305,15 +312,32 @@ class _Column:
             candidates=self._fitting,
         )
 
-    def choice_of(self, judged: Sequence[JudgedNode]) -> Decision:
+    def judged_by(self, asked: AskedClaims, snapshot: ClusterSnapshot, left: Left, bare: _Column | None) -> JudgedNodes:
+        """What every node says to the pod and to its claims. ``bare`` is as in ``judging.OtherAnswers``."""
+        judged = self._judged_nodes.get(asked.key)
+        if judged is None:
+            if len(self._judged_nodes) >= MOST_WISHES:
+                self._judged_nodes.clear()
+            judged = self._judged_nodes[asked.key] = JudgedNodes(spread=self.policy.node is NodePolicy.SPREAD)
+        counted = self.said(snapshot, left)
+        others = OtherAnswers(snapshot.nodes, counted, counted if bare is None else bare.said(snapshot, left))
+        judged.catch_up(asked, others)
+        return judged
+
+    def said(self, snapshot: ClusterSnapshot, left: Left) -> Sequence[Fit | Refusal]:
+        """What every node of the snapshot answers; it changes with the next snapshot."""
+        self._catch_up(snapshot.nodes, left)
+        return self._answers
+
+    def choice_of(self, judged: JudgedNodes) -> Decision:
         """The choice among nodes that were also asked about claims, by the same ranks as ``decide``."""
-        spread = self.policy.node is NodePolicy.SPREAD
-        fits = [(entry, fit, claims) for entry, fit, claims in judged if isinstance(fit, Fit)]
-        if not fits:
-            return Refused(by_node=tuple((entry.name, why) for entry, why, _ in judged if not isinstance(why, Fit)))
-        entry, fit, claims = max(fits, key=lambda each: -each[1].score if spread else each[1].score)
-        named = self._named(entry, fit)
-        return Placed(node=entry.name, containers=named, fit=fit, candidates=len(fits), claims=claims)
+        at = judged.best()
+        if at is None:
+            refusals = ((entry.name, why) for entry, why in judged.answers() if not isinstance(why, Fit))
+            return Refused(by_node=tuple(refusals))
+        entry, fit, claims, candidates = judged.fit(at)
+        containers = self._named(entry, fit)
+        return Placed(node=entry.name, containers=containers, fit=fit, candidates=candidates, claims=claims)
 
     def _named(self, entry: NodeEntry, fit: Fit) -> tuple[ContainerAllocation, ...]:
         """The fit with the node's names put in, kept for as long as both are the same objects."""
@@ -328,8 +352,7 @@ class _Column:
 
     def answers(self, snapshot: ClusterSnapshot, left: Left) -> Sequence[tuple[NodeEntry, Fit | Refusal]]:
         """What every node of the snapshot answers, in node order."""
-        self._catch_up(snapshot.nodes, left)
-        return tuple(zip(self._nodes, self._answers, strict=True))
+        return tuple(zip(snapshot.nodes, self.said(snapshot, left), strict=True))
 
     def _refusals(self) -> tuple[tuple[NodeName, Refusal], ...]:
         answered = zip(self._nodes, self._answers, strict=True)

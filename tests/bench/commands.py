@@ -56,13 +56,13 @@ def dump(repeats: int = 3) -> Iterator[Figure]:
         items = list(workload.varied(5_000, 30_000))
         listing.write_bytes(orjson.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
         manifest.write_bytes(orjson.dumps(workload.request_pod(0)))
-        plan = _cpu_seconds(repeats, "plan", "-f", str(manifest), "--snapshot", str(listing))
-        nodes = _cpu_seconds(repeats, "nodes", "--snapshot", str(listing))
+        plan = cpu_seconds(repeats, "plan", "-f", str(manifest), "--snapshot", str(listing))
+        nodes = cpu_seconds(repeats, "nodes", "--snapshot", str(listing))
     yield figure("plan of one pod, dump of 5,000 nodes / 30,000 pods, CPU", plan, unit="s", at_most=4.5)
     yield figure("nodes, dump of 5,000 nodes / 30,000 pods, CPU", nodes, unit="s", at_most=5.5)
 
 
-def _cpu_seconds(repeats: int, *words: str) -> list[float]:
+def cpu_seconds(repeats: int, *words: str) -> list[float]:
     """What a command takes as a whole process."""
     times: list[float] = []
     for _ in range(repeats):

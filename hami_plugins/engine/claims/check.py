@@ -1,13 +1,11 @@
 """The part of the one decision that is about claims: what a node says to a pod's claims, devices of vendors aside.
 
-Only pods with claims come here. What a node said is remembered by the claims that were asked for and by what was taken
-of the pools that the node reaches.
+Only pods with claims come here.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -15,7 +13,7 @@ from hami_plugins.engine.claims import reasons
 from hami_plugins.engine.claims.matching import Matcher
 from hami_plugins.engine.claims.pools import NodePool, PoolIndex, PoolMember, chosen
 from hami_plugins.engine.claims.rules import ClaimRules, rules_of
-from hami_plugins.engine.claims.search import NodeDevices, NodeSearch, SearchGivenUpError, SearchStoppedError
+from hami_plugins.engine.claims.search import NodeDevices, NodeSearch, SearchGivenUpError
 from hami_plugins.engine.claims.wishes import (
     ClaimTrouble,
     ClaimWish,
@@ -31,26 +29,22 @@ from hami_plugins.model.claims import (
     DynamicResources,
     PlacedClaim,
     PoolDevice,
+    PoolId,
     PoolUsage,
 )
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import FilterReason
-from hami_plugins.model.nodes import NodeEntry, NodeFacts
+from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import Requirement
 
 EVENT: Final = "cannot allocate all claims"
 ELSEWHERE: Final = "resourceclaim not available on the node"
 """What kube-scheduler says on a pod (``dynamicresources.go`` of 1.34.4)."""
 
-_MOST_WISHES: Final = 64
 _NO_WISH: Final = ClaimWish("")
 
 ClaimAnswer: TypeAlias = tuple[PlacedClaim, ...] | FilterReason
 """What the claims of a pod get on a node, or why not."""
-
-
-class ClaimsStopError(Exception):
-    """A node ends the scheduling of the pod, whatever other nodes have. The text is the scheduler's."""
 
 
 class ClaimChecker:
@@ -77,30 +71,16 @@ class ClaimChecker:
             rules = self._rules or rules_of({entry.facts.kubelet for entry in snapshot.nodes})
             devices = self._devices = _Devices(dynamic, rules)
         plain = tuple(each for each in wish.plain if each.resource in mapped)
-        return AskedClaims(devices, devices.answers(claims, plain), dynamic, claims, plain, mapped)
+        return AskedClaims(devices, dynamic, claims, plain, mapped)
 
 
 class _Devices:
-    """The devices of a cluster, and what its nodes said to the last wishes."""
+    """The devices of a cluster, and which of them selectors choose."""
 
     def __init__(self, dynamic: DynamicResources, rules: ClaimRules) -> None:
         self.slices, self.classes, self.rules = dynamic.slices, dynamic.classes, rules
         self.index = PoolIndex(dynamic.slices, rules)
         self.matcher = Matcher(dynamic.classes)
-        self._answers: OrderedDict[object, _Answers] = OrderedDict()
-
-    def answers(self, claims: tuple[NeededClaim, ...], plain: tuple[PlainRequest, ...]) -> _Answers:
-        """What is remembered of nodes that were asked for the same."""
-        key = claims, plain
-        found = self._answers.setdefault(key, {})
-        self._answers.move_to_end(key)
-        while len(self._answers) > _MOST_WISHES:
-            self._answers.popitem(last=False)
-        return found
-
-
-_Answers: TypeAlias = "dict[str, tuple[NodeFacts, tuple[PoolUsage | None, ...], ClaimAnswer | ClaimsStopError]]"
-"""By node: its labels and resources, what was taken of its pools, and what it said."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +91,6 @@ class AskedClaims:
     """
 
     _devices: _Devices
-    _answers: _Answers
     _dynamic: DynamicResources
     claims: tuple[NeededClaim, ...]
     plain: tuple[PlainRequest, ...]
@@ -125,19 +104,23 @@ class AskedClaims:
             name for name in self.mapped if (found := listed.get(name)) is None or (not found.nano and not zero)
         )
 
-    def answer(self, entry: NodeEntry) -> ClaimAnswer:
-        """What a node says. Raises ``ClaimsStopError``."""
-        pools = self._devices.index.reached_by(entry)
-        usage = tuple(self._dynamic.taken.get(pool.id) for pool in pools)
-        known = self._answers.get(entry.name)
-        if known is None or known[1] != usage or known[0] is not entry.facts:
-            known = self._answers[entry.name] = entry.facts, usage, self._asked(entry, pools)
-        answer = known[2]
-        if isinstance(answer, ClaimsStopError):
-            raise answer
-        return answer
+    @property
+    def key(self) -> object:
+        """Equal for pods whose claims get the same answers in one state of a cluster; it holds on to its devices."""
+        return self.claims, self.plain, self.mapped, self._devices
 
-    def _asked(self, entry: NodeEntry, pools: Sequence[NodePool]) -> ClaimAnswer | ClaimsStopError:
+    @property
+    def taken(self) -> Mapping[PoolId, PoolUsage]:
+        """What is taken of the pools."""
+        return self._dynamic.taken
+
+    def pools(self, entry: NodeEntry) -> Iterator[PoolId]:
+        """The pools on which the answer of a node depends."""
+        return (pool.id for pool in self._devices.index.reached_by(entry))
+
+    def answer(self, entry: NodeEntry) -> ClaimAnswer:
+        """What a node says. Raises ``SearchStoppedError`` where it ends the scheduling of the pod."""
+        pools = self._devices.index.reached_by(entry)
         for each in self.claims:
             if each.given is not None and each.given.terms is not None and not chosen(each.given.terms, entry):
                 return FilterReason(reasons.elsewhere(each), event=ELSEWHERE)
@@ -154,10 +137,8 @@ class AskedClaims:
             if search.found():
                 return self._placed(entry, pools, wanted, search.results)
             return FilterReason(reasons.why_not(devices, wanted), event=EVENT)
-        except SearchStoppedError as error:
-            return ClaimsStopError(str(error))
         except SearchGivenUpError as error:
-            return FilterReason(f"not known: {error}", event="", unknown=True)
+            return FilterReason(f"not known: {error}", unknown=True)
 
     def _placed(
         self,
