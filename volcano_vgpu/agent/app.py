@@ -33,6 +33,7 @@ from volcano_vgpu.agent.cdi import CdiDirectory
 from volcano_vgpu.agent.competing_plugins import NodeEnvironment
 from volcano_vgpu.agent.containers import ContainerDirectories, GarbageCollector
 from volcano_vgpu.agent.devices import CardKeeper, SlotSettings
+from volcano_vgpu.agent.flexible_node import FlexibleNode
 from volcano_vgpu.agent.kubelet import CheckpointReader
 from volcano_vgpu.agent.metrics import AgentMetrics, MetricSources
 from volcano_vgpu.agent.node import NodePublisher
@@ -47,6 +48,7 @@ from volcano_vgpu.core.model import SharingMode
 from volcano_vgpu.core.monitor.join import Known
 from volcano_vgpu.core.publication import PublicationTiming
 from volcano_vgpu.core.settings import AgentSettings
+from volcano_vgpu.discovery.partitions import Partitioner
 from volcano_vgpu.discovery.port import Discovery
 from volcano_vgpu.monitor.monitor import NodeMonitor, known_of
 
@@ -77,6 +79,7 @@ class Agent:
         metrics: AgentMetrics,
         hasty: KubeApi | None = None,
         own_pod: str = "",
+        partitioner: Partitioner | None = None,
         serving: bool = True,
         collect_seconds: float = COLLECT_SECONDS,
         rival_seconds: float = RIVAL_SECONDS,
@@ -99,8 +102,9 @@ class Agent:
             api, Selection(paths.NODES, "Node", fields=name, cached=True), name="own-node", trim=node.trimmed
         )
         sharing = SlotSettings(node=NodeName(settings.node), split_count=settings.device_split_count, spec=spec)
+        self._mig = FlexibleNode(settings, discovery, partitioner)
         self.cards = CardKeeper(
-            discovery,
+            self._mig.discovery,
             sharing,
             on_change=lambda changes: self._reporter.cards_changed(changes),  # noqa: PLW0108 - the reporter comes later
         )
@@ -171,6 +175,7 @@ class Agent:
         self._stop.set()
         self._thread.join()
         self._kubelet.stop()
+        self._mig.stop()
         self._monitor.stop()
         self.cards.stop()
         self._scheduler.stop()
@@ -192,6 +197,7 @@ class Agent:
         self.publisher.start()
         self.cards.start(self.publisher)
         self._bookkeeper.start()
+        self._mig.start(self.pods, self._specifications, self._reporter)
         self.pods.subscribe(self._pod_changed)
         self._metrics.read_from(self._sources())
         self._monitor.start()
@@ -305,6 +311,7 @@ class Agent:
         In a cluster whose allocations come from the cache Volcano counts no cards.
         """
         raw = change.object
+        self._mig.wake()
         if self._settings.speaks_hami:
             lock = None if raw is None else unneeded_lock(raw, self.cards.sight.offer.spec, datetime.now(UTC))
             if lock is not None:

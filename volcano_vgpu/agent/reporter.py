@@ -11,12 +11,16 @@ from hami_plugins.model.units import DeviceId, PodUid
 from hami_plugins.wire.fields import Json
 from volcano_vgpu.agent.metrics import AgentMetrics
 from volcano_vgpu.agent.scheduler import WriteReason
+from volcano_vgpu.core.flexible_mig import BlockedPromise
 from volcano_vgpu.core.health import AffectedContainer, Transition, sayings
 from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
 from volcano_vgpu.core.shares import AllocatedContainer
 
 REFUSED: Final = "VgpuRefused"
 """The reason of the event on a pod whose container is not served."""
+
+MIG_WAITS: Final = "MIGInstanceNotMade"
+"""The reason of the event on a pod whose MIG instance cannot be made now."""
 
 _QUIET: Final = frozenset({RefusalCode.UNRECORDED, RefusalCode.POD_GONE})
 """Refusals that pass by themselves within a moment: counted and logged, but no event."""
@@ -89,6 +93,17 @@ class Reporter:
     def refused_to_start(self, why: str) -> None:
         """An event on the node: another plugin owns the cards."""
         self._events.emit(self._node, "VgpuAgentWaiting", why, now=self._now())
+
+    def mig_blocked(self, found: Iterable[BlockedPromise], pod: Callable[[str, str], Json | None]) -> None:
+        """Events on pods whose MIG instance cannot be made now; ``pod`` finds one by namespace and name."""
+        for each in found:
+            text = (
+                f"MIG instance {each.place} is not made: {each.why}; it is tried again, delete the pod to place it anew"
+            )
+            for name in each.pods:
+                raw = pod(*name.split("/", 1))
+                if raw is not None:
+                    self._events.emit(ObjectRef.of({"kind": "Pod", **raw}), MIG_WAITS, text, now=self._now())
 
     def without_mps(self, why: str) -> None:
         """An event on the node: cards are to be shared through MPS, and its control daemon is not there."""

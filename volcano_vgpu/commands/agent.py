@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Final, Literal
 
@@ -37,7 +38,10 @@ from volcano_vgpu.core import register
 from volcano_vgpu.core.health import XidFilter
 from volcano_vgpu.core.settings import AgentSettings
 from volcano_vgpu.discovery.file import FileDiscovery
+from volcano_vgpu.discovery.file_partitions import FilePartitioner
 from volcano_vgpu.discovery.nvml import NvmlDiscovery
+from volcano_vgpu.discovery.nvml_partitions import NvmlPartitioner
+from volcano_vgpu.discovery.partitions import Partitioner
 from volcano_vgpu.discovery.port import Discovery, DiscoveryError
 
 COMPONENT: Final = "volcano-vgpu"
@@ -127,6 +131,7 @@ def run_agent(inputs: AgentInputs) -> int:
         discovery_of(labelled),
         metrics=metrics,
         hasty=client.within(CALL_SECONDS),
+        partitioner=partitioner_of(labelled),
         # A container's host name is its pod's, for a manifest that does not say more.
         own_pod=os.environ.get("POD_UID") or os.environ.get("HOSTNAME", ""),
     )
@@ -227,6 +232,15 @@ def discovery_of(settings: AgentSettings) -> Discovery:
         return FileDiscovery(Path(settings.cards_file))
     health = settings.health
     return NvmlDiscovery(counts=XidFilter.of(health.disabled, health.enabled), recovery=health.recovery)
+
+
+def partitioner_of(settings: AgentSettings) -> Partitioner | None:
+    """Who cuts cards, where the operator wants that: in the file that is set, or through NVIDIA's driver."""
+    if not settings.makes_instances:
+        return None
+    if settings.cards_file is not None:
+        return FilePartitioner(Path(settings.cards_file))
+    return NvmlPartitioner(import_module("pynvml"))
 
 
 def _ends_for_good(settings: AgentSettings, client: KubeClient) -> bool:

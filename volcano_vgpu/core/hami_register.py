@@ -6,7 +6,8 @@ Deviations, on purpose:
 
 * cards stand in the order of their minor numbers, so that the text changes only where the cards do;
 * each card names the agent that registered it, which no other reader looks at: such nodes need no node lock;
-* a card in MIG mode is registered with the instances that exist on it, because the agent cuts none;
+* a card in MIG mode is registered with the instances that exist on it, unless the agent makes them as pods need them
+  (``flexible_mig``): then with all places at which it can;
 * a pair with NVLinks scores by these alone, without the 10 to 60 for PCIe.
 """
 
@@ -99,7 +100,9 @@ def pair_scores(cards: Iterable[PhysicalDevice]) -> PairScores:
 
 
 def profiles(card: PhysicalDevice) -> tuple[Profile, ...]:
-    """The instances of a card as profiles with the places where they are."""
+    """The instances of a card as profiles with the places where they are, or could be where the agent makes them."""
+    if card.partitions:
+        return card.partitions
     order = sorted(card.instances, key=lambda each: (each.profile, each.start))
     return tuple(
         _profile(card, name, tuple(instances)) for name, instances in groupby(order, key=lambda each: each.profile)
@@ -116,7 +119,7 @@ def _registered(card: PhysicalDevice, memory: MiB, settings: AgentSettings) -> R
     return RegisteredDevice(
         id=card.uuid,
         index=card.index,
-        slots=len(card.instances) if cut else settings.device_split_count,
+        slots=_most_instances(card) if cut else settings.device_split_count,
         memory=memory,
         cores=CoreShare(cores),
         model=type_of(card.model),
@@ -126,6 +129,11 @@ def _registered(card: PhysicalDevice, memory: MiB, settings: AgentSettings) -> R
         healthy=card.healthy,
         agent=AGENT,
     )
+
+
+def _most_instances(card: PhysicalDevice) -> int:
+    """How many instances there are, or can be at a time, as HAMi's plugin counts them."""
+    return max((len(each.placements) for each in card.partitions), default=len(card.instances))
 
 
 def _profile(card: PhysicalDevice, name: str, instances: tuple[MigInstance, ...]) -> Profile:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NewType
 
+from hami_plugins.model.devices import Profile
 from hami_plugins.model.units import DeviceId, MiB
 
 SlotId = NewType("SlotId", str)
@@ -47,7 +48,7 @@ class PhysicalDevice:
 
     ``memory`` is all of it, in MiB; ``index`` is NVML's, ``minor`` that of its device file. ``problems`` says why it
     cannot be used now, each with its remedy; without any it is healthy. ``unreadable`` names what the driver would not
-    tell.
+    tell. ``partitions`` are the profiles and places at which the agent makes MIG instances when they are needed.
     """
 
     uuid: DeviceId
@@ -60,6 +61,7 @@ class PhysicalDevice:
     links: tuple[DeviceLink, ...] = ()
     mig: bool = False
     instances: tuple[MigInstance, ...] = ()
+    partitions: tuple[Profile, ...] = ()
     problems: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
 

@@ -327,7 +327,7 @@ def _uncut(card: PhysicalDevice, settings: AgentSettings) -> str:
     if not card.mig:
         return f"MIG is off on it; switch it on (nvidia-smi -i {card.index} -mig 1), or set another mode for this node"
     if settings.speaks_hami:
-        return "" if card.instances else _UNCUT.format(index=card.index)
+        return "" if card.instances or card.partitions else _UNCUT.format(index=card.index)
     if not any(geometry.fits(type_of(card.model)) for geometry in settings.geometries):
         return f"no geometry in knownMigGeometries is for {card.model}, so Volcano would allocate the whole card"
     return ""

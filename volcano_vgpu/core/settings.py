@@ -21,6 +21,7 @@ from hami_plugins.model.vendor_names import ResourceNames
 from hami_plugins.vendors import nvidia, volcano
 from hami_plugins.wire import volcano_config
 from hami_plugins.wire.volcano_config import Geometry, VolcanoConfig
+from volcano_vgpu.core.container_settings import ContainerSettings, RequestDefaults
 from volcano_vgpu.core.model import SharingMode
 from volcano_vgpu.core.slots import MOST_SLOTS
 
@@ -36,11 +37,14 @@ USUAL: Final[Mapping[Dialect, ResourceNames]] = {
 }
 """The resources of a node whose operator has not named them. Volcano has no percentage unless it is given a name."""
 
-MOST_DEFAULT: Final = 64
-"""More cards than any node has."""
-
 MOST_SCALING: Final = 100.0
 """More than this is a slip of the pen: a hundred times the card."""
+
+
+_INFLEXIBLE: Final = (
+    "flexibleMig: no MIG instance is made, because that needs dialect hami and mode mig; Volcano's scheduler chooses "
+    "among the slices of a whole geometry (knownMigGeometries), which has to be there"
+)
 
 
 def _resource(name: str) -> str:
@@ -87,6 +91,11 @@ class SharingSettings(Strict):
     gpu_memory_factor: Annotated[int, Field(ge=1)] = Field(1, description="MiB in one unit of the memory resource.")
     disable_core_limit: bool = Field(False, description="Whether containers may use more cores than they requested.")
     mode: SharingMode = Field(SharingMode.HAMI_CORE, description="How cards are shared.")
+    flexible_mig: bool = Field(
+        False,
+        description="Whether the agent makes MIG instances for the pods that need them, and removes them afterwards; "
+        "only with dialect `hami` and mode `mig`, on cards that are in mode MIG.",
+    )
     exclude: Exclusion = Exclusion()
     known_mig_geometries: tuple[dict[str, object], ...] = Field(
         (),
@@ -151,59 +160,6 @@ class Resources(Strict):
             cores=self.cores or usual.cores,
             priority=self.priority,
         )
-
-
-class RequestDefaults(Strict):
-    """What HAMi's scheduler takes for granted where a container does not name it (its device configuration).
-
-    Volcano's scheduler has other defaults, and reads none of these.
-    """
-
-    memory: Annotated[int, Field(ge=0)] = Field(
-        0, description="`defaultMemory` of HAMi's device configuration, in MiB; 0 for the whole card."
-    )
-    cores: Annotated[int, Field(ge=0, le=100)] = Field(0, description="`defaultCores` of HAMi's device configuration.")
-    count: Annotated[int, Field(ge=0, le=MOST_DEFAULT)] = Field(
-        1,
-        description="`defaultGPUNum` of HAMi's device configuration. HAMi's webhook writes it; nodes need not know it.",
-    )
-
-
-class ContainerSettings(Strict):
-    """What every container is told beside its slice.
-
-    ``log_level`` becomes ``LIBCUDA_LOG_LEVEL``, ``core_policy`` ``GPU_CORE_UTILIZATION_POLICY`` (``default`` writes
-    nothing), ``active_oom_killer`` ``ACTIVE_OOM_KILLER``; ``pass_device_specs`` hands over the device files as well.
-    """
-
-    log_level: Annotated[int, Field(ge=0, le=4)] | None = Field(
-        None,
-        description="`LIBCUDA_LOG_LEVEL` of containers. Also variable `LIBCUDA_LOG_LEVEL`.",
-    )
-    core_policy: Literal["default", "force", "disable"] = Field(
-        "default",
-        description="`GPU_CORE_UTILIZATION_POLICY` of containers; `default` sets nothing.",
-    )
-    active_oom_killer: bool = Field(
-        False,
-        description="Whether HAMi-core ends processes that exceed their memory (`ACTIVE_OOM_KILLER`).",
-    )
-    gdrcopy: bool = Field(
-        True,
-        description="Whether containers get the GDRCopy devices of the node. Also `GDRCOPY_ENABLED`.",
-    )
-    gds: bool = Field(
-        True,
-        description="Whether containers get the GPUDirect Storage devices of the node. Also `GDS_ENABLED`.",
-    )
-    mofed: bool = Field(
-        True,
-        description="Whether containers get the Mellanox devices of the node. Also `MOFED_ENABLED`.",
-    )
-    pass_device_specs: bool = Field(
-        False,
-        description="Whether device files are passed in addition to the variables. Also `PASS_DEVICE_SPECS`.",
-    )
 
 
 class Scheduler(Strict):
@@ -345,6 +301,11 @@ class AgentSettings(SharingSettings):
         return self.dialect is Dialect.HAMI
 
     @property
+    def makes_instances(self) -> bool:
+        """Whether MIG instances are made as pods need them."""
+        return self.flexible_mig and self.speaks_hami and self.mode is SharingMode.MIG
+
+    @property
     def memory_unit(self) -> int:
         """The MiB in a unit of the node's register and of allocations. HAMi has a factor for requests alone."""
         return 1 if self.speaks_hami else self.gpu_memory_factor
@@ -388,8 +349,9 @@ class AgentSettings(SharingSettings):
     @property
     def concerns(self) -> tuple[str, ...]:
         """What is allowed and yet will disappoint."""
+        flexible = () if self.makes_instances or not self.flexible_mig else (_INFLEXIBLE,)
         if self.speaks_hami:
-            return ()
+            return flexible
         given = self.defaults
         ignored = volcano_config.ignored_defaults(memory=given.memory, cores=given.cores, count=given.count)
         named = (self.names.count, self.names.memory, self.names.cores)
@@ -400,7 +362,7 @@ class AgentSettings(SharingSettings):
             for name, other in zip(named, usual, strict=True)
             if name != other
         )
-        return (*renamed, *(f"defaults: {each}" for each in ignored))
+        return (*flexible, *renamed, *(f"defaults: {each}" for each in ignored))
 
 
 def _geometries(raw: tuple[dict[str, object], ...]) -> tuple[Geometry, ...]:

@@ -274,10 +274,12 @@ def _instance_at(
         if (instance.profile, instance.start) == (slot.group, slot.position):
             return ContainerShare(assigned, instance.uuid, card.uuid)
     found = ", ".join(f"{each.profile} at {each.start}" for each in card.instances) or "none"
+    made = "the agent makes it there; if it cannot, an event of the pod says why"
+    remedy = made if card.partitions else "create it there again (nvidia-smi mig), or delete the pod"
     return ContainerRefusal(
         RefusalCode.PARTITION,
         f"{offer.scheduler} allocated a MIG instance {slot.group} at {slot.position} of {card.uuid}, and the card has "
-        f"{found}; create it there again (nvidia-smi mig), or delete the pod",
+        f"{found}; {remedy}",
     )
 
 

@@ -12,6 +12,7 @@
       memory: 81920
       numa: 0
       mig: [{uuid: MIG-1, profile: 1g.10gb, memory: 9728, start: 0, size: 1}]    # or true
+      migProfiles: [{name: 1g.10gb, memory: 9728, slices: 1, size: 1, starts: [0, 1, 2, 3, 4, 5, 6]}]
       links: [{peer: GPU-..., kind: nvlink, lanes: 12}]
       problems: ["XID 79: fallen off the bus; reboot the node"]
       use: {memoryUsed: 10Gi, utilization: 0.5, temperature: 60, powerWatts: 250}
@@ -80,6 +81,17 @@ class _Slice(_Strict):
     memory: Memory
     start: Natural
     size: Annotated[int, Field(ge=1)]
+    processes: Natural = 0
+
+
+class _Profile(_Strict):
+    """A profile that the card can be cut into, for those who make instances (``file_partitions``)."""
+
+    name: str
+    memory: Memory
+    slices: Annotated[int, Field(ge=1)]
+    size: Annotated[int, Field(ge=1)]
+    starts: tuple[Natural, ...]
 
 
 class _Joint(_Strict):
@@ -105,6 +117,7 @@ class _Card(_Strict):
     pci_bus: str = ""
     links: tuple[_Joint, ...] = ()
     mig: bool | tuple[_Slice, ...] = False
+    mig_profiles: tuple[_Profile, ...] = ()
     problems: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
     use: _Use = _Use()
@@ -168,7 +181,7 @@ def _card(read: _Card, at: int, seed: str) -> PhysicalDevice:
         numa=read.numa,
         pci_bus=read.pci_bus,
         links=tuple(DeviceLink(peer=DeviceId(each.peer), kind=each.kind, lanes=each.lanes) for each in read.links),
-        mig=bool(read.mig),
+        mig=bool(read.mig) or bool(read.mig_profiles),
         instances=tuple(
             MigInstance(
                 uuid=DeviceId(each.uuid),
@@ -178,6 +191,7 @@ def _card(read: _Card, at: int, seed: str) -> PhysicalDevice:
                 size=each.size,
             )
             for each in instances
+            if each.uuid
         ),
         problems=read.problems,
         unreadable=read.unreadable,

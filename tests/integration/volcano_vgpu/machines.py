@@ -21,6 +21,7 @@ from volcano_vgpu.agent import config
 from volcano_vgpu.agent.app import Agent
 from volcano_vgpu.agent.metrics import AgentMetrics
 from volcano_vgpu.discovery.file import FileDiscovery
+from volcano_vgpu.discovery.file_partitions import FilePartitioner
 
 NODE = "node-1"
 NUMBER = "volcano.sh/vgpu-number"
@@ -101,6 +102,7 @@ class EmulatedNode:
             settings,
             api,
             FileDiscovery(self.cards),
+            partitioner=FilePartitioner(self.cards),
             metrics=AgentMetrics(),
             hasty=api.within(5.0),
             collect_seconds=0.1,

@@ -236,3 +236,18 @@ def test_defaults_of_hami_in_volcanos_document_are_kept_and_told_to_change_nothi
 def test_a_default_out_of_range_stops_the_agent_with_its_place(dialect: str, word: str, value: str, place: str) -> None:
     with pytest.raises(ConfigError, match=f"device configuration: .*(defaults.{place}|nvidia.{word}).*{value}"):
         load(f"dialect: {dialect}", ENV, device_config=f"nvidia: {{{word}: {value}}}")
+
+
+@pytest.mark.parametrize(
+    ("text", "makes"),
+    [
+        ("{dialect: hami, mode: mig, flexibleMig: true}", True),
+        ("{dialect: hami, mode: mig}", False),
+        ("{dialect: hami, flexibleMig: true}", False),
+        ("{mode: mig, flexibleMig: true}", False),
+    ],
+)
+def test_mig_instances_are_made_only_in_hamis_dialect_and_mode_mig(text: str, *, makes: bool) -> None:
+    found = load(text, ENV)
+    assert found.makes_instances is makes
+    assert any("flexibleMig" in each for each in found.concerns) is (found.flexible_mig and not makes)

@@ -12,10 +12,11 @@ import pytest
 from hami_plugins.engine.inventory import NodeBuilder
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import ConfigError
+from hami_plugins.model.devices import Profile, SlicePlacement
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.nodes import NodeFacts
-from hami_plugins.model.units import DeviceId, MiB, NodeName, PodUid
+from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName, PodUid
 from hami_plugins.vendors import builtin, nvidia
 from tests import raw_objects
 from tests.unit.volcano_vgpu.cards import card, inventory, settings, sick, uuid
@@ -396,6 +397,15 @@ def placed(*starts: tuple[str, int, int]) -> dict[str, str]:
             ]
         )
     }
+
+
+def test_a_card_that_is_cut_on_demand_registers_where_instances_could_be() -> None:
+    places = tuple(SlicePlacement(at, 1) for at in range(7))
+    possible = (Profile("1g.5gb", MiB(4864), CoreShare(15), 1, places),)
+    for made in ((), (instance(3),)):
+        flexible = card(0, mig=True, instances=made, partitions=possible)
+        (found,) = hami_register.decode(register.desired(inventory(flexible), CUT).annotations[REGISTER])
+        assert (found.slots, found.profiles, found.mode) == (7, possible, "mig")
 
 
 def test_a_container_sees_the_instance_at_the_place_that_the_scheduler_chose() -> None:

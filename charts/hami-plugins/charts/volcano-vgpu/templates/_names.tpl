@@ -97,3 +97,8 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- define "volcano-vgpu.mps" -}}
 {{- if regexMatch "\"(mode|operatingmode)\":\"mps\"" (list .Values.agent.settings .Values.nodeConfig | toJson) -}}yes{{- end -}}
 {{- end -}}
+
+{{/* Something, where any node makes MIG instances as pods need them. */}}
+{{- define "volcano-vgpu.flexibleMig" -}}
+{{- if regexMatch "\"flexibleMig\":true" (toJson .Values.agent.settings) -}}yes{{- end -}}
+{{- end -}}

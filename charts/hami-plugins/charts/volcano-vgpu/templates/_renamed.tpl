@@ -79,6 +79,9 @@ global deviceConfig nodeConfig agent agent.image agent.settings agent.library ag
 {{- if and .Values.agent.enabled (not (or .Values.agent.nodeSelector .Values.agent.affinity)) -}}
 {{- fail "\nagent.nodeSelector: say which nodes have cards ({gpu: \"on\"}), or use agent.affinity: an agent on a node without cards is never ready, and upgrades wait for it. {kubernetes.io/os: linux} means every node" -}}
 {{- end -}}
+{{- if and (include "volcano-vgpu.flexibleMig" .) (not .Values.agent.privileged) -}}
+{{- fail "\nagent.settings.flexibleMig: only a privileged agent may cut cards; set agent.privileged: true as well" -}}
+{{- end -}}
 {{- if and .Values.agent.library.image .Values.agent.library.hostPath -}}
 {{- fail "\nagent.library: image and hostPath are two ways to have HAMi-core's library; set one of them" -}}
 {{- end -}}
