@@ -45,6 +45,8 @@ TORCHX ?=
 TORCHX_RELEASE := 0.7.0
 TORCHX_LOCK := .ci/requirements-torchx.lock
 TORCHX_VENV := .venv-torchx
+# What else has to work beside its old urllib3: watches, and an allocator.
+TORCHX_OLD := $(addprefix tests/integration/,kube/test_watch.py kube/test_reflector.py neuron_topology/server)
 TORCHX_PIP := $(TORCHX_VENV)/bin/python -m pip --quiet --disable-pip-version-check
 
 $(TORCHX_VENV)/.ready: $(TORCHX_LOCK) pyproject.toml
@@ -54,9 +56,9 @@ $(TORCHX_VENV)/.ready: $(TORCHX_LOCK) pyproject.toml
 	@$(TORCHX_PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-test-torchx: $(TORCHX_VENV)/.ready ## the real TorchX: our named resources, our component, and submit
+test-torchx: $(TORCHX_VENV)/.ready ## the real TorchX: our named resources, our component, submit; watches and an allocator beside it
 	@if [ -n '$(TORCHX)' ]; then rm -f $<; $(TORCHX_PIP) install --upgrade '$(TORCHX)'; fi
-	@$(TORCHX_VENV)/bin/python -m pytest -q tests/torchx $(ARGS)
+	@$(TORCHX_VENV)/bin/python -m pytest -q tests/torchx $(TORCHX_OLD) $(ARGS)
 
 soak: $(READY) ## 1,000 pods of one shape, then 30 minutes of agents that crash, on the real components; build/soak.md
 	@$(BIN)/python -m tests.cluster.building

@@ -346,8 +346,19 @@ def _text(data: bytes) -> str:
 
 def _chunks(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
     """The body as it arrives, also where a proxy has taken the chunks away."""
-    while chunk := response.read1(_CHUNK):
+    read = getattr(response, "read1", None) or partial(_read_of_old, response)
+    while chunk := read(_CHUNK):
         yield chunk
+
+
+def _read_of_old(response: Any, most: int) -> bytes:
+    """``read1`` for urllib3 1, which has none: TorchX 0.7 does not allow a newer one.
+
+    The answer below it has one, which understands chunks; the errors and the end of the connection are urllib3's.
+    """
+    with response._error_catcher():  # noqa: SLF001 - urllib3 1 changes no more
+        chunk: bytes = response._fp.read1(most)  # noqa: SLF001
+        return chunk
 
 
 def _event(path: str, line: bytes) -> WatchEvent:

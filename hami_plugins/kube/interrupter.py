@@ -109,6 +109,7 @@ def make_interruptible(manager: urllib3.PoolManager, host: str) -> None:
                 reading.socket = self.sock
             return super().getresponse(*args, **kwargs)
 
-    # Errors show the name.
-    Interruptible.__name__ = plain.__name__
+    # Errors show the name, and those of urllib3 1 where it is from.
+    Interruptible.__name__ = Interruptible.__qualname__ = plain.__name__
+    Interruptible.__module__ = plain.__module__
     pool.ConnectionCls = Interruptible

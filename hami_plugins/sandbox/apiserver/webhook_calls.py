@@ -9,6 +9,7 @@ import asyncio
 import base64
 import binascii
 import re
+import ssl
 import threading
 import uuid
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from typing import Any, Final
 import orjson
 import urllib3
 import urllib3.exceptions
+from urllib3.util.ssl_ import create_urllib3_context
 
 from hami_plugins.errors import HamiPluginsError
 from hami_plugins.sandbox.apiserver import patches
@@ -148,8 +150,7 @@ class Caller:
         with self._lock:
             found = self._pools.get(bundle)
             if found is None:
-                trusted = {"ca_cert_data": base64.b64decode(bundle).decode()} if bundle else {}
-                found = self._pools[bundle] = urllib3.PoolManager(maxsize=_CALLS, **trusted)  # type: ignore[arg-type]
+                found = self._pools[bundle] = urllib3.PoolManager(maxsize=_CALLS, ssl_context=_trusting(bundle))
             return found
 
     def _workers(self) -> ThreadPoolExecutor:
@@ -251,6 +252,18 @@ def _refusal(webhook: Webhook, status: Json) -> ApiError:
     return ApiError(
         code, f"{denied}: {why}" if why else f"{denied} without explanation", reason=status.get("reason") or ""
     )
+
+
+def _trusting(bundle: str) -> ssl.SSLContext | None:
+    """TLS that trusts the authorities of a ``caBundle``; ``None`` for those of the system.
+
+    A context is what urllib3 1 takes as well, which TorchX 0.7 pins.
+    """
+    if not bundle:
+        return None
+    context = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED)
+    context.load_verify_locations(cadata=base64.b64decode(bundle).decode())
+    return context
 
 
 def _status_text(answer: urllib3.BaseHTTPResponse) -> str:

@@ -25,6 +25,11 @@ from tests.waiting import PATIENCE, wait_for
 Run = Callable[..., tuple[int, str]]
 
 
+def got(url: str) -> urllib3.BaseHTTPResponse:
+    with urllib3.PoolManager() as pool:
+        return pool.request("GET", url, retries=False, timeout=PATIENCE)
+
+
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs one of the commands; exit code and what it printed."""
@@ -179,11 +184,8 @@ def test_the_server_is_a_process_that_ends_when_it_is_told(cluster: Site, tmp_pa
             return next((str(each["address"]) for each in events if each.get("event") == "allocator_started"), "")
 
         address = wait_for(started, "it serves")
-        ready = wait_for(
-            lambda: urllib3.request("GET", f"http://{address}/readyz", retries=False, timeout=PATIENCE).status == 200,
-            "it is ready",
-        )
-        text = urllib3.request("GET", f"http://{address}/metrics", retries=False, timeout=PATIENCE).data.decode()
+        ready = wait_for(lambda: got(f"http://{address}/readyz").status == 200, "it is ready")
+        text = got(f"http://{address}/metrics").data.decode()
         assert ready
         assert "hami_allocator_active 1.0" in text
     finally:

@@ -75,19 +75,22 @@ class Client:
         own = {"cert_file": str(certificate.certificate), "key_file": str(certificate.key)} if certificate else {}
         names = {"server_hostname": host, "assert_hostname": host}
         self._pool = urllib3.PoolManager(ca_certs=str(ca), **names, **own)  # type: ignore[arg-type]
+        self._plain = urllib3.PoolManager()
 
     def close(self) -> None:
         """Closes its connections."""
         self._pool.clear()
+        self._plain.clear()
 
     def post(self, url: str, body: bytes) -> tuple[int, bytes]:
         """Status and body of an answer."""
-        answer = self._pool.request("POST", url, body=body, retries=False, timeout=PATIENCE)
+        pool = self._pool if url.startswith("https:") else self._plain
+        answer = pool.request("POST", url, body=body, retries=False, timeout=PATIENCE)
         return answer.status, answer.data
 
     def get(self, path: str) -> tuple[int, str]:
         """Status and text of a probe."""
-        answer = self._pool.request("GET", self.plain(path), retries=False, timeout=PATIENCE)
+        answer = self._plain.request("GET", self.plain(path), retries=False, timeout=PATIENCE)
         return answer.status, answer.data.decode()
 
     def plain(self, path: str) -> str:
