@@ -43,7 +43,8 @@ def ddp(
         max_retries: how often the job starts again
         rdzv_port: port of the rendezvous on the first pod
         mounts: as for dist.ddp: type=volume,src=claim,dst=/data
-        cache: claim of a volume for compiled graphs, shared by all pods and by later jobs
+        cache: claim of a volume for compiled graphs, shared by all pods and by later jobs; one that mounts names as
+            well is mounted once, with the graphs in its folder neuron-cache; or a path inside of a mount
         precompile: only compile the graphs (neuron_parallel_compile), which fills the cache for the real run
         bf16: compute in bfloat16
         tier: widest part of the network that the pods may span (ultraserver-4, network-layer-3, ..., zone)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from hami_plugins.errors import ConfigError
@@ -20,6 +21,9 @@ from neuron_topology.core.named_resources import NAMED, PREFIX, NamedResource
 CACHE_PATH: Final = "/var/cache/neuron"
 """Where the volume for compiled graphs is in the container. One for all: the compiler locks its entries itself."""
 
+CACHE_FOLDER: Final = "neuron-cache"
+"""The folder of a claim that is mounted for other data as well."""
+
 COMPILE: Final = "neuron_parallel_compile"
 """Runs a script as far as its graphs are known, and compiles them."""
 
@@ -30,6 +34,14 @@ _NETWORK: Final[Mapping[str, str]] = {
     "FI_EFA_FORK_SAFE": "1",
     "CCOM_SOCKET_IFNAME": "eth0",
 }
+_SPELLINGS: Final[Mapping[str, str]] = {
+    "source": "src",
+    "destination": "dst",
+    "target": "dst",
+    "read_only": "readonly",
+}
+"""Other names for the parts of a mount (TorchX 0.7.0 ``torchx/specs/builders.py``)."""
+
 _COMPILER_FLAGS: Final = "NEURON_CC_FLAGS"
 _CACHE_URL: Final = "NEURON_COMPILE_CACHE_URL"
 
@@ -96,9 +108,9 @@ def environment(job: TrainingJob, resource: NamedResource) -> dict[str, str]:
     found = dict(_RUNTIME)
     if names.EFA in resource.devices:
         found |= _NETWORK
-    if job.cache:
-        found[_CACHE_URL] = CACHE_PATH
-        found[_COMPILER_FLAGS] = f"--cache_dir={CACHE_PATH}"
+    if path := cache_path(job):
+        found[_CACHE_URL] = path
+        found[_COMPILER_FLAGS] = f"--cache_dir={path}"
     if job.bf16:
         found["XLA_DOWNCAST_BF16"] = "1"
     if job.tier:
@@ -120,9 +132,36 @@ def _resource(name: str) -> NamedResource:
     return found
 
 
+def cache_path(job: TrainingJob) -> str:
+    """Where compiled graphs are in the container: a path as given, a folder of a claim that is mounted anyway, or
+    ``CACHE_PATH``; empty for a job without a cache.
+    """
+    if not job.cache or job.cache.startswith("/"):
+        return job.cache
+    mounted = _mounted_at(job)
+    return str(PurePosixPath(mounted) / CACHE_FOLDER) if mounted else CACHE_PATH
+
+
+def _mounted_at(job: TrainingJob) -> str:
+    """Where the job mounts the claim of its cache itself, and may write there; empty where it does not.
+
+    Kubelets before 1.35 never start a pod with two volumes of one claim (Kubernetes PR 122140).
+    """
+    mount: dict[str, str] = {}
+    found = [mount]
+    for key, _, value in (part.partition("=") for each in job.mounts for part in each.split(",")):
+        if key == "type":
+            mount = {}
+            found.append(mount)
+        mount[_SPELLINGS.get(key, key)] = value
+    ours = {"type": "volume", "src": job.cache}
+    return next((each.get("dst", "") for each in found if ours.items() <= each.items() and "readonly" not in each), "")
+
+
 def _mounts(job: TrainingJob) -> list[str]:
     """As TorchX takes them on a command line, one word for each part."""
-    cache = [f"type=volume,src={job.cache},dst={CACHE_PATH}"] if job.cache else []
+    extra = job.cache and not job.cache.startswith("/") and not _mounted_at(job)
+    cache = [f"type=volume,src={job.cache},dst={CACHE_PATH}"] if extra else []
     return [part for mount in (*job.mounts, *cache) for part in mount.split(",")]
 
 

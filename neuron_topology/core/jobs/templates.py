@@ -13,7 +13,7 @@ from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pods import CONTAINER_LISTS
 from neuron_topology.core import names
 from neuron_topology.core.hardware.instances import INSTANCE_TYPES, InstanceType
-from neuron_topology.core.jobs import demands, node_capacity
+from neuron_topology.core.jobs import demands, node_capacity, volumes
 from neuron_topology.core.jobs.demands import DemandRemark
 from neuron_topology.core.jobs.node_capacity import HostCapacity
 
@@ -73,6 +73,10 @@ def patch(spec: Json, node_order: Sequence[str], rooms: Mapping[str, HostCapacit
         remarks = tuple(demands.possible(askings, kind, selector))
         changed = _inside_the_node(changed, kind, rooms.get(kind.name), place, changes)
     changed = _tolerating(changed, place, changes)
+    changed, claims = volumes.one_per_claim(changed, place)
+    for claim in claims:
+        what = f"claim {claim} is one volume: kubelets before 1.35 never start a pod that names it in two"
+        changes.append(TemplateChange(f"{place}.volumes", what))
     if node_order:
         changed = _told_the_order(changed, ",".join(node_order), place, changes)
     return PatchedTemplate(changed, True, tuple(changes), remarks)

@@ -392,6 +392,48 @@ def test_a_toleration_of_something_else_is_not_enough(toleration: object) -> Non
     assert len(pods(patched(a_job(a_task(spec={"tolerations": [toleration]}))))[0]["tolerations"]) == 2
 
 
+def a_claim(name: str, claim: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "persistentVolumeClaim": {"claimName": claim, **more}}
+
+
+def test_a_claim_that_a_pod_mounts_twice_is_one_volume_with_two_mounts() -> None:
+    volumes = [a_claim("mount-0", "fsx"), {"name": "dshm", "emptyDir": {}}, a_claim("mount-1", "fsx")]
+    mounts = [{"name": "mount-0", "mountPath": "/data"}, {"name": "mount-1", "mountPath": "/cache"}, {"name": "dshm"}]
+    init = {"name": "copy", "image": "i", "volumeMounts": [{"name": "mount-1", "mountPath": "/c"}]}
+    spec = {"volumes": volumes, "initContainers": [init]}
+    found = patch.patch(a_job(a_task(a_container(volumeMounts=mounts), spec=spec)))
+    (pod,) = pods(found.job)
+    assert pod["volumes"] == volumes[:2]
+    assert [each["name"] for each in pod["containers"][0]["volumeMounts"]] == ["mount-0", "mount-0", "dshm"]
+    assert pod["initContainers"][0]["volumeMounts"] == [{"name": "mount-0", "mountPath": "/c"}]
+    assert any(
+        str(each).endswith("claim fsx is one volume: kubelets before 1.35 never start a pod that names it in two")
+        for each in found.changes
+    )
+
+
+@pytest.mark.parametrize(
+    "volumes",
+    [
+        [a_claim("a", "one"), a_claim("b", "two")],
+        [a_claim("a", "one"), a_claim("b", "one", readOnly=True)],
+        [{"name": "a", "emptyDir": {}}, {"name": "b", "emptyDir": {}}],
+    ],
+)
+def test_volumes_of_different_claims_or_rights_stay(volumes: list[dict[str, Any]]) -> None:
+    mounts = [{"name": "a", "mountPath": "/a"}, {"name": "b", "mountPath": "/b"}]
+    job = patch.patch(a_job(a_task(a_container(volumeMounts=mounts), spec={"volumes": volumes}))).job
+    assert pods(job)[0]["volumes"] == volumes
+    assert containers(job)[0]["volumeMounts"] == mounts
+
+
+def test_mounts_that_cannot_be_read_stay_as_they_are() -> None:
+    spec = {"volumes": [a_claim("a", "one"), a_claim("b", "one")]}
+    mounts: list[Any] = [5, {"name": ["b"]}, {"name": "b"}]
+    job = patch.patch(a_job(a_task(a_container(volumeMounts=mounts), spec=spec))).job
+    assert containers(job)[0]["volumeMounts"] == [5, {"name": ["b"]}, {"name": "a"}]
+
+
 def test_a_hyphen_in_a_role_does_not_break_the_rendezvous() -> None:
     broken = "torchrun --rdzv_endpoint ${VC_BERT-TRAIN_0_HOSTS:=localhost}:29500 --x ${A-B} train.py"
     job = patched(a_job(a_task(a_container(command=["bash", "-c", broken]))))

@@ -50,6 +50,31 @@ def test_the_job_is_torchxs_own_with_a_process_for_each_core(asked: dict[str, An
     assert made.roles[0].name == "dpbertlarge"
 
 
+@pytest.mark.parametrize(
+    "mount", ["type=volume,src=claim,dst=/data", "type=bind,src=/x,dst=/y,type=volume,source=claim,target=/data"]
+)
+def test_one_claim_for_data_and_graphs_is_mounted_once(asked: dict[str, Any], mount: str) -> None:
+    job = a_job(cache="claim", mounts=(mount,))
+    training.app((), job)
+    assert asked["mounts"] == mount.split(",")
+    assert training.cache_path(job) == "/data/neuron-cache"
+    assert environment(cache="claim", mounts=(mount,))["NEURON_COMPILE_CACHE_URL"] == "/data/neuron-cache"
+
+
+def test_a_claim_that_may_only_be_read_takes_no_graphs(asked: dict[str, Any]) -> None:
+    job = a_job(cache="claim", mounts=("type=volume,src=claim,dst=/data,readonly",))
+    training.app((), job)
+    assert asked["mounts"][-1] == "dst=/var/cache/neuron"
+    assert training.cache_path(job) == "/var/cache/neuron"
+
+
+def test_a_cache_may_be_a_path_in_a_mount(asked: dict[str, Any]) -> None:
+    job = a_job(cache="/data/graphs", mounts=("type=volume,src=claim,dst=/data",))
+    training.app((), job)
+    assert asked["mounts"] == ["type=volume", "src=claim", "dst=/data"]
+    assert training.cache_path(job) == "/data/graphs"
+
+
 def test_precompiling_wraps_the_command(asked: dict[str, Any]) -> None:
     assert training.app((), a_job(precompile=True)).roles[0].args == ["-c", "neuron_parallel_compile torchrun x"]
     assert training.app((), a_job()).roles[0].args == ["-c", "torchrun x"]
