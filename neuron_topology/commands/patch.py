@@ -40,7 +40,10 @@ def run(order: PatchOptions) -> int:
     defaults = _defaults(order)
     if not order.files:
         raise ManifestError("nothing to patch; give manifests with -f FILE, a folder, or - for stdin")
-    outcomes = [_patched(each, defaults) for each in inputs.documents(order.files, recursive=order.recursive)]
+    documents = inputs.documents(order.files, recursive=order.recursive)
+    if not documents:
+        raise ManifestError(f"{', '.join(order.files)}: no object; did the command before this one print a job?")
+    outcomes = [_patched(each, defaults) for each in documents]
     for outcome in outcomes:
         for sentence in messages.sentences((*outcome.changes, *outcome.remarks)):
             output.remark(sentence)

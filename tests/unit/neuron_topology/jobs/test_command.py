@@ -41,6 +41,14 @@ def test_what_torchx_prints_can_be_piped_through(
     assert "so that Volcano counts it" in said.err
 
 
+def test_nothing_on_stdin_is_an_error_and_not_a_patched_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    with pytest.raises(ManifestError, match=r"^-: no object; did the command before this one print a job\?"):
+        type_in(capsys, "patch", "-f", "-")
+
+
 def test_tasks_that_are_alike_are_told_of_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     job = tmp_path / "job.yaml"
     whole, part = a_task(a_container({NEURON: 16})), a_task(a_container({NEURON: 4}))
