@@ -20,8 +20,11 @@ from neuron_topology.core.sets.families import LARGEST, Family, sets_of, without
 from neuron_topology.core.sets.locality import ANYWHERE, Locality
 from neuron_topology.core.sets.measures import path_through, ring_through
 
-CUBE_WEIGHTS: Final[Mapping[int, int]] = {16: 64, 8: 8, 4: 1}
-"""What a free set of the torus is worth by its size, when it is asked how much an allocation leaves."""
+CUBE_WEIGHTS: Final[Mapping[int, int]] = {16: 64 * 33, 8: 8 * 33, 4: 33, 2: 1}
+"""What a free set of the torus is worth by its size, when it is asked how much an allocation leaves.
+
+All 32 pairs together weigh less than one set of four.
+"""
 
 
 class Choices(Protocol):

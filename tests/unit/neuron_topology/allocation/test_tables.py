@@ -145,8 +145,8 @@ def test_no_other_set_would_leave_more(free: int, count: int) -> None:
     assert not members or linked().value(free & ~members) == max(left)
 
 
-def test_the_torus_is_worth_its_halves_quarters_and_itself() -> None:
-    assert linked().value(ALL) == 64 + 8 * 8 + 24
+def test_the_torus_is_worth_its_halves_quarters_pairs_and_itself() -> None:
+    assert linked().value(ALL) == 33 * (64 + 8 * 8 + 24) + 32
     assert aws().value(ALL) == 64 + 8 * 2 + 4
     assert linked().value(mask_of(range(8))) == 8 + len([each for each in subcubes(4) if each < 256])
 
@@ -196,6 +196,16 @@ def test_a_set_is_counted_from_link_to_link(free: int) -> None:
 def test_unconnected_devices_are_counted_as_they_are() -> None:
     tables = Topology(islands(4), Family.LINKED).tables
     assert tables.order(tables.full) == (0, 1, 2, 3)
+
+
+@given(st.integers(1, ALL))
+def test_a_pair_is_taken_where_it_leaves_the_most_pairs_beside_larger_sets(free: int) -> None:
+    def left(members: int) -> tuple[int, ...]:
+        return tuple(len(linked().options(free & ~members, count)) for count in (4, 2))
+
+    pairs = [each for each in linked().options(free, 2) if not linked().options(free, 8)]
+    if pairs:
+        assert left(linked().choose(free, 2)) == max(map(left, pairs))
 
 
 @pytest.mark.parametrize("family", Family)
