@@ -54,7 +54,8 @@ def shared_set(  # noqa: PLR0913, PLR0917 - one node, what the others have, and 
     """The set for one more member on a node, 0 where there is none; with ``run`` as in ``room``.
 
     ``others`` are the sets that other members have on other nodes, ``elsewhere`` what is free on nodes that may get
-    some more, both with their numbers. First comes what most members have already, then what most nodes could give.
+    some more, both with their numbers. First comes what most members have already, then what most nodes could give
+    without the loss of another set, then what most could give at all.
     """
     options = tables.options(free, count, run=run)
     if not options:
@@ -63,13 +64,20 @@ def shared_set(  # noqa: PLR0913, PLR0917 - one node, what the others have, and 
     choose = tables.choose_run if run else tables.choose
     usual = choose(free, count, shunned=shunned)
 
-    def worth(members: int) -> tuple[bool, int, int, int, bool, int]:
-        could = sum(number for mask, number in elsewhere.items() if members & ~mask == 0)
+    def worth(members: int) -> tuple[bool, int, int, int, int, bool, int]:
+        giving = {mask: number for mask, number in elsewhere.items() if members & ~mask == 0}
+        could = sum(giving.values())
+        cheaply = sum(
+            number
+            for mask, number in giving.items()
+            if room(tables, mask & ~members, count, run) == room(tables, mask, count, run) - 1
+        )
         worn = (members & shunned).bit_count()
         value = tables.value(free & ~members)
         return (
             room(tables, free & ~members, count, run) == left,
             others.get(members, 0),
+            cheaply - worn,
             could - worn,
             -worn,
             members == usual,

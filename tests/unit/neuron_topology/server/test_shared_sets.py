@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import combinations
 
 import pytest
@@ -125,3 +126,16 @@ def test_a_set_for_a_range_of_cores_has_neighbouring_numbers_and_costs_no_other(
         assert chosen in LINKED.runs(count)
         assert chosen & ~free == 0
         assert room(LINKED, free & ~chosen, count, True) == left - 1
+
+
+@given(free=st.lists(st.integers(0, ALL), min_size=2, max_size=3), count=st.sampled_from([2, 4, 8]))
+def test_a_set_that_costs_no_node_another_is_found_where_there_is_one(free: list[int], count: int) -> None:
+    def costs_nothing(mask: int, members: int) -> bool:
+        return members & ~mask == 0 and room(LINKED, mask & ~members, count) == room(LINKED, mask, count) - 1
+
+    common = {each for each in LINKED.sets[count] if all(costs_nothing(mask, each) for mask in free)}
+    first = shared_set(LINKED, free[0], count, {}, Counter(free[1:]))
+    if common:
+        assert first in common
+        for mask in free[1:]:
+            assert shared_set(LINKED, mask, count, {first: 1}, {}) == first
