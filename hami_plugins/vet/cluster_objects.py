@@ -20,7 +20,7 @@ from hami_plugins.wire.lenient import inside
 from hami_plugins.wire.pages import with_kind
 from hami_plugins.wire.yaml_text import NOWHERE, TextPosition, YamlDocument
 
-_LOOKED_AT: Final = frozenset({"Node", "Queue", "PodGroup", "MutatingAdmissionPolicy"})
+_LOOKED_AT: Final = frozenset({"Node", "Queue", "PodGroup", "MutatingAdmissionPolicy", "ResourceSlice", "DeviceClass"})
 _TELLING: Final = frozenset({"Deployment", "MutatingWebhookConfiguration"})
 _VOLCANOS: Final = dict.fromkeys(("Queue", "PodGroup"), "scheduling.volcano.sh/v1beta1")
 _TOP: Final = TextPosition(1, 1)

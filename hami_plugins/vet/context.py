@@ -9,6 +9,7 @@ from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.registry import Registry
 from hami_plugins.inputs.manifests import Document
 from hami_plugins.inputs.vocabulary import Vocabulary, domain, speaks
+from hami_plugins.model.claims import NO_RESOURCES, DynamicResources
 from hami_plugins.model.cluster import ClusterSnapshot, Queue
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.vendor import VendorSpec
@@ -35,6 +36,7 @@ class Context:
     objects of the cluster itself, ``volcano`` is what is known of its Volcano, ``queues`` are those of both, and
     ``occupants`` the cluster's pods. ``signs`` is what objects beside the nodes tell of who gives out
     their devices, ``placing`` the vendors whose devices schedulers allocate there.
+    ``dynamic`` is what cluster and manifests have of claims.
     """
 
     registry: Registry
@@ -52,6 +54,7 @@ class Context:
     occupants: PodsByQueue = NOBODY
     signs: ManagerSigns = field(default_factory=ManagerSigns)
     placing: Registry = field(default_factory=lambda: Registry(()))
+    dynamic: DynamicResources = NO_RESOURCES
     snapshot: ClusterSnapshot | None = None
     idle: ClusterSnapshot | None = None
     hardware: Hardware | None = None

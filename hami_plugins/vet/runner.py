@@ -12,6 +12,7 @@ from hami_plugins.inputs.manifests import Document
 from hami_plugins.inputs.vocabulary import Vocabulary
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.vet import edits, objects, suppression
+from hami_plugins.vet.claims import known_resources
 from hami_plugins.vet.cluster_objects import ClusterObjects, is_looked_at
 from hami_plugins.vet.context import Context, declared, where
 from hami_plugins.vet.findings import VetFinding, VetRule, VetSeverity, Violation
@@ -78,6 +79,7 @@ def _context(
         suppressions=suppression.suppressions((*subjects, *there)),
         rule_names=frozenset(name.lower() for rule in RULES for name in (rule.id, rule.name)),
         placing=placing,
+        dynamic=known_resources(subjects, snapshot),
         decider=Decider(placing),
         snapshot=snapshot,
         idle=None if snapshot is None else removed(snapshot, lambda _: True),

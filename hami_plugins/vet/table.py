@@ -9,6 +9,7 @@ from hami_plugins.vet import (
     allocator,
     amounts,
     capacity,
+    claims,
     enqueue,
     fit,
     gangs,
@@ -45,6 +46,7 @@ RULES: Final[tuple[VetRule, ...]] = (
     *two_managers.RULES,
     *mig.RULES,
     *allocator.RULES,
+    *claims.RULES,
     *sorted((*capacity.RULES, *fit.RULES), key=lambda rule: rule.id),
     *koordinator.RULES,
 )

@@ -79,6 +79,12 @@ class PoolIndex:
         self._known[entry.name] = entry.facts.labels, tuple(pools)
         return tuple(pools)
 
+    def wrong(self, pool: PoolId) -> Iterator[str]:
+        """What is wrong with a pool as a whole; nothing for a healthy one."""
+        slices = self._newest(self._of_pool[pool])
+        if why := self._wrong(slices, slices):
+            yield why
+
     def _is_relevant(self, each: ResourceSlice, entry: NodeEntry) -> bool:
         if each.counters and not self._rules.counters_by_slice:
             return True
