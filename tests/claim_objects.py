@@ -175,7 +175,9 @@ def a_pod(
     }
 
 
-def planned(raws: Iterable[Raw], rules: ClaimRules = KUBERNETES_1_36, snapshot: ClusterSnapshot | None = None) -> Plan:
+def planned(
+    raws: Iterable[Raw], rules: ClaimRules | None = KUBERNETES_1_36, snapshot: ClusterSnapshot | None = None
+) -> Plan:
     """The plan of the pods without a node, in their order, on the cluster of the other objects."""
     listed = list(raws)
     waiting = [each for each in listed if each["kind"] == "Pod" and "nodeName" not in each["spec"]]
@@ -185,7 +187,7 @@ def planned(raws: Iterable[Raw], rules: ClaimRules = KUBERNETES_1_36, snapshot: 
     return Planner(registry, decider=Decider(registry, claim_rules=rules)).plan(cluster, units)
 
 
-def places(raws: Iterable[Raw], rules: ClaimRules = KUBERNETES_1_36) -> dict[str, str]:
+def places(raws: Iterable[Raw], rules: ClaimRules | None = KUBERNETES_1_36) -> dict[str, str]:
     """The node of each pod, or the stage at which it stops."""
     return {
         each.pod.name: each.decision.node if each.stage is Stage.PLACED else each.stage.value  # type: ignore[union-attr]

@@ -23,13 +23,14 @@ from hami_plugins.explain.evicted import Eviction, eviction_of
 from hami_plugins.explain.gang_suggestions import GangWays
 from hami_plugins.explain.reasons import choice_of_plan, why_of
 from hami_plugins.inputs.workloads import gangs
+from hami_plugins.model.claims import ResourceClaim
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Decision, Placed
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.nodes import NodeEntry, Problem
 from hami_plugins.model.pods import NodeConstraints, Pod, PodRecord
 from hami_plugins.model.policy import Policy
-from hami_plugins.plan import Plan, Planner, PlanUnit, PodPlan, Stage, completeness, submission
+from hami_plugins.plan import Plan, Planner, PlanUnit, PodPlan, Stage, claimed, completeness, submission
 from hami_plugins.plan.blockers import Blocker
 from hami_plugins.plan.completeness import Gap
 from hami_plugins.plan.preemption import PlanEvictions
@@ -70,7 +71,7 @@ class RunningExplanation:
     """A pod on a node: what it holds, what is wrong with that, and where it would go if it came again.
 
     ``again`` is the decision for a pod that asks for what this one holds, on the cluster without this one; ``choice``
-    or ``why`` go with it.
+    or ``why`` go with it. ``claims`` are those that it uses; with them it is not known where it would go.
     """
 
     record: PodRecord
@@ -79,6 +80,7 @@ class RunningExplanation:
     again: Decision
     choice: Choice | None = None
     why: WhyNot | None = None
+    claims: tuple[ResourceClaim, ...] = ()
 
     @property
     def stays(self) -> bool:
@@ -120,7 +122,7 @@ def explain(
         if pod.full_name == full_name:
             about = _pending(planner, snapshot, pod, limit, spare_shapes)
             asks = about.plan.intake.demand.devices.wants_devices or _instances(planner, pod.constraints.requests)
-            nothing = not about.plan.intake.refusal and not asks
+            nothing = not about.plan.intake.refusal and not asks and not pod.claims
             gaps = completeness.gaps(snapshot, (pod,))
             was = eviction_of(snapshot, full_name)
             return Explanation(
@@ -131,8 +133,8 @@ def explain(
         for record in entry.pods:
             if record.full_name == full_name:
                 holds = any(allocation.shares for allocation in record.allocations)
-                nothing = not holds and not _instances(planner, record.requests)
                 running = _running(planner, snapshot, entry, record)
+                nothing = not holds and not running.claims and not _instances(planner, record.requests)
                 being = eviction_of(snapshot, full_name, record, entry.name)
                 return Explanation(
                     pod=full_name, about=running, asks_nothing=nothing, problems=problems, gaps=gaps, eviction=being
@@ -212,6 +214,7 @@ def _running(planner: Planner, snapshot: ClusterSnapshot, entry: NodeEntry, reco
         node=entry,
         flaws=flaws_of(record, entry),
         again=again,
+        claims=claimed.held_by(snapshot.dynamic, record.namespace, record.name),
         choice=choice_of(answers, again, policy) if isinstance(again, Placed) else None,
         why=None if placed else why_not(question, answers, planner.registry, decider.uncounted),
     )

@@ -12,9 +12,10 @@ from hami_plugins.explain.enqueue import holder_words
 from hami_plugins.explain.messages import choice_words
 from hami_plugins.inputs.workloads import Submission
 from hami_plugins.model.decisions import Placed
-from hami_plugins.output import explanations
+from hami_plugins.output import claimed, explanations
 from hami_plugins.output.schema import API_VERSION
 from hami_plugins.plan import Plan, PodPlan, Stage
+from hami_plugins.plan.claimed import held_devices, planned_devices
 from hami_plugins.plan.slices import PlannedSlice, planned_slices
 from hami_plugins.queueing.queues import shown
 from hami_plugins.wire.usage import ContainerUsage, encode_container
@@ -104,6 +105,7 @@ def pod(answer: PodAnswer, *, dialect: Dialect | None = None) -> schema.PodDocum
         "candidates": 0 if placed is None else placed.candidates,
         "choice": "" if placed is None else answer.why,
         "containers": _containers(content),
+        "claims": [claimed.document(each) for each in planned_devices(content)],
         "reason": answer.why if placed is None else "",
         "hamiReason": content.words,
         "reasons": [_reason(each) for each in answer.causes],
@@ -201,6 +203,7 @@ def _running(about: RunningExplanation, registry: Registry) -> schema.RunningDoc
         "node": about.node.name,
         "terminating": about.record.terminating,
         "slices": [_slice(each) for each in explanations.held_slices(about)],
+        "claims": [claimed.document(each) for each in held_devices(about.claims, about.node.name)],
         "flaws": [
             {
                 "kind": flaw.kind.value,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from hami_plugins.engine import static_mig
 from hami_plugins.engine.holdings import InconsistencyKind
@@ -23,6 +24,8 @@ from hami_plugins.explain.messages import choice_words, summary
 from hami_plugins.model.decisions import Placed
 from hami_plugins.output import grids, tables
 from hami_plugins.output.rows import TextLine
+from hami_plugins.plan import claimed
+from hami_plugins.plan.claimed import DeviceOfClaim, held_devices, planned_devices
 from hami_plugins.plan.slices import PlannedSlice, cards_words, planned_slices, shares_words, slices_of
 
 
@@ -83,6 +86,7 @@ def _pending(found: Explanation, about: PendingExplanation, registry: Registry) 
         slices = planned_slices(plan)
         what = f": {cards_words(slices)}, {shares_words(slices)}" if slices else ""
         yield TextLine(f"  {plan.decision.node}{what}")
+        yield from _claimed("gets", planned_devices(plan))
         yield TextLine(f"  {answer.why}")
         for drawing in drawings.of_pod(plan, registry):
             yield from (TextLine(f"    {row}") for row in grids.lines(drawing))
@@ -99,12 +103,22 @@ def _pending(found: Explanation, about: PendingExplanation, registry: Registry) 
         yield TextLine(f"  note: {note}", "warn")
 
 
+def _claimed(verb: str, devices: Sequence[DeviceOfClaim]) -> Iterator[TextLine]:
+    """The devices of each claim of a pod."""
+    for name, found in groupby(devices, key=lambda each: each.claim):
+        of_claim = tuple(found)
+        words = f"{claimed.names_words(of_claim)}: {claimed.shares_words(of_claim)}"
+        yield TextLine(f"  {verb} by claim {name} {words}")
+
+
 def _running(found: Explanation, about: RunningExplanation, registry: Registry) -> Iterator[TextLine]:
     state = "terminating" if about.record.terminating else "running"
     yield TextLine(f"{found.pod}: {state} on {about.node.name}", "bad" if about.flaws else "good")
     slices = held_slices(about)
     instances = static_mig.asked(about.record.requests, registry)
-    if slices or not instances:
+    devices = held_devices(about.claims, about.node.name)
+    yield from _claimed("holds", devices)
+    if slices or not (instances or devices):
         yield TextLine(f"  holds {cards_words(slices)}: {shares_words(slices)}" if slices else "  it holds no devices")
     for name, number in instances.items():
         yield TextLine(f"  holds {name}={number}: MIG instances; which of them, only the kubelet of its node knows")
@@ -115,8 +129,8 @@ def _running(found: Explanation, about: RunningExplanation, registry: Registry) 
     ]  # said by its reader
     for words in flaws_words(told):
         yield TextLine(f"  {words}", "bad")
-    if found.asks_nothing or (found.eviction is not None and found.eviction.successors):
-        return  # of a place that is promised to another pod, nothing follows for this one
+    if found.asks_nothing or about.claims or (found.eviction is not None and found.eviction.successors):
+        return  # of a place that is promised to another pod, or of claims, nothing follows for this one
     if about.choice is not None:
         place = "the same node" if about.stays else about.choice.node
         yield TextLine(f"  rescheduled now, it would go to {place}: {choice_words(about.choice)}")

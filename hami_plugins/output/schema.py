@@ -224,6 +224,23 @@ class EvictionsDocument(TypedDict):
     after: list[NodeAfterDocument]
 
 
+class ClaimedDeviceDocument(TypedDict):
+    """A device of a claim (Dynamic Resource Allocation)."""
+
+    claim: str
+    """Its name in the pod of a plan; its own name for a running pod."""
+    request: str
+    """The request that it meets; with the alternative that was taken, as ``request/alternative``."""
+    driver: str
+    pool: str
+    device: str
+    shared: bool
+    """Whether other claims may have the device, too."""
+    consumed: dict[str, str]
+    """What is taken of the capacities of a shared device."""
+    adminAccess: bool
+
+
 class PodDocument(TypedDict):
     """What happens to one pod of a plan."""
 
@@ -237,7 +254,8 @@ class PodDocument(TypedDict):
     admission: AdmissionDocument
     stage: Literal["placed", "admission", "request", "quota", "gate", "gang", "nodes", "elsewhere", "unknown"]
     """How far the pod gets. ``gate``: something holds it back before any node is looked at. ``gang``: it would fit, but
-    its gang is not complete. ``elsewhere``: its scheduler does not look at the devices it asks for."""
+    its gang is not complete. ``elsewhere``: its scheduler does not look at the devices it asks for. ``unknown``: no
+    node is known to take it, and some may."""
     verdict: Literal["placed", "refused"]
     node: str | None
     score: float | None
@@ -246,6 +264,8 @@ class PodDocument(TypedDict):
     choice: str
     """Why this node; empty for a refused pod."""
     containers: list[ContainerDocument]
+    claims: list[ClaimedDeviceDocument]
+    """The devices that its claims get, or have already."""
     reason: str
     """Why it is not placed, in our words; empty for a placed pod."""
     hamiReason: str
@@ -291,6 +311,8 @@ class RunningDocument(TypedDict):
     node: str
     terminating: bool
     slices: list[SliceDocument]
+    claims: list[ClaimedDeviceDocument]
+    """The devices of the claims that it uses."""
     flaws: list[FlawDocument]
     again: AgainDocument
 

@@ -15,7 +15,8 @@ from hami_plugins.inputs.workloads import Submission
 from hami_plugins.model.units import NodeName
 from hami_plugins.output import grids
 from hami_plugins.output.rows import Table, TableRow, TextLine
-from hami_plugins.plan import Plan, PodPlan, Stage, replica_rows
+from hami_plugins.plan import Plan, PodPlan, Stage, claimed, replica_rows
+from hami_plugins.plan.claimed import planned_devices
 from hami_plugins.plan.slices import cards_words, planned_slices, shares_words
 
 MOST_DRAWN: Final = 3
@@ -191,7 +192,7 @@ def alike(pod: PodPlan) -> tuple[str, ...]:
     placed = pod.place
     if placed is None:
         return (status(pod),)
-    return status(pod), placed.node, shares_words(planned_slices(pod))
+    return status(pod), placed.node, shares_words(planned_slices(pod)), claimed.shares_words(planned_devices(pod))
 
 
 def cells_of(pods: Sequence[PodPlan]) -> tuple[str, ...]:
@@ -200,9 +201,12 @@ def cells_of(pods: Sequence[PodPlan]) -> tuple[str, ...]:
     if placed is None:
         return status(pods[0]), "-", "-", "-", "-"
     slices = [each for pod in pods for each in planned_slices(pod)]
-    share = shares_words(planned_slices(pods[0]))
+    devices = [each for pod in pods for each in planned_devices(pod)]
+    shares = (shares_words(planned_slices(pods[0])), claimed.shares_words(planned_devices(pods[0])))
+    share = "; ".join(filter(None, shares))
     each = f"{share} each" if share and len(pods) > 1 else share
-    return status(pods[0]), placed.node, cards_words(slices) or "-", each or "-", briefly(pods[0]) or "-"
+    cards = ", ".join(filter(None, (cards_words(slices), claimed.names_words(devices))))
+    return status(pods[0]), placed.node, cards or "-", each or "-", briefly(pods[0]) or "-"
 
 
 def _or_dash(text: str) -> str:

@@ -39,6 +39,9 @@ MOST_FOLLOWED: Final = 64
 """Victims of one plan for which it is worked out whether they find a place again."""
 
 
+CLAIMED: Final = "for pods with claims no evictions are worked out"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedVictim:
     """A pod that would be evicted: by which rules, and the node that takes it again afterwards, ``None`` for none.
@@ -131,6 +134,8 @@ class PlanEvictor:
 
     def _find(self, request: RoomRequest) -> EvictionPlan | NoVictims:
         snapshot, infos, gate = request
+        if any(info.demand.claims is not None and info.demand.claims.claims for info in infos):
+            return NoVictims(why=CLAIMED)
         found = self._search.find(snapshot, infos, gate)
         if isinstance(found, EvictionPlan) and (found.victims or found.ending):
             grounds = self._search.grounds(snapshot, infos, found, gate)
