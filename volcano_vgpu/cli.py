@@ -103,6 +103,45 @@ def usage(
 
 
 @app.command()
+def resize(
+    *,
+    pod: Annotated[str, typer.Argument(metavar="pod/NS/NAME", help="The running pod.", show_default=False)],
+    memory: Annotated[
+        int, typer.Option("--memory", metavar="MIB", help="Memory that the container may use from then on, in MiB.")
+    ],
+    container: Annotated[
+        str | None,
+        typer.Option("--container", "-c", metavar="NAME", help="The container, where several have a card."),
+    ] = None,
+    wait: Annotated[
+        float, typer.Option("--wait", metavar="SECONDS", help="Wait up to SECONDS until it is in force or refused.")
+    ] = 60.0,
+    device_config: DeviceConfig = None,
+    dry_run: options.DryRun = False,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Grow or shrink the memory of a running container's slice, without a restart.
+
+    The allocator books growth on the card that the container has, beside all that is allocated and promised there; the
+    node agent then changes the limit that HAMi-core enforces. A slice shrinks the other way round, and never below what
+    is in use. Exit code 1 if it is refused or not in force in time. Needs the right to patch pods.
+
+    Writes: the annotation hami-plugins.io/resize-memory of the pod.
+
+    Example: hami-plugins volcano-vgpu resize pod/research/notebook-0 --memory 16384
+    """
+    from hami_plugins.observe import logging
+    from volcano_vgpu.commands.agent import AgentInputs
+    from volcano_vgpu.commands.resize import ResizeOrder, run_resize
+
+    logging.configure("warning", "auto")
+    inputs = AgentInputs(None, device_config, context=context, kubeconfig=kubeconfig)
+    order = ResizeOrder(pod=pod, memory=memory, container=container, wait=wait, dry_run=dry_run)
+    raise typer.Exit(run_resize(inputs, order))
+
+
+@app.command()
 def clean(
     *,
     config: options.Config = None,

@@ -21,6 +21,8 @@ from hami_plugins.allocations.answers import (
     PodAllocation,
 )
 from hami_plugins.allocations.nominations import NominatingState
+from hami_plugins.allocations.resizes import of_amounts, shortage_of
+from hami_plugins.engine import quota
 from hami_plugins.engine.annotate import annotations_with
 from hami_plugins.engine.apply import record_with, without_pods
 from hami_plugins.engine.decide import Decider, DecisionRequest, DeviceAsker, PodDemand
@@ -28,12 +30,16 @@ from hami_plugins.engine.holdings import flaws_of
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.engine.naming import allocated
 from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.resizes import obstacle
 from hami_plugins.engine.shortfall import WhyNot, why_not
 from hami_plugins.model.decisions import FilterReason, Refusal
+from hami_plugins.model.dialect import Dialect
+from hami_plugins.model.inventory import OWN_AGENT
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import ContainerAllocation, Pod
-from hami_plugins.model.units import NodeName, PodUid
+from hami_plugins.model.units import MiB, NodeName, PodUid
 from hami_plugins.model.verdicts import Fit, NoFit
+from hami_plugins.wire.resizes import Amounts
 
 KEEP: Final = 90.0
 """Seconds that an answer is believed to come true: the API server may carry out a request for 60 s."""
@@ -171,6 +177,57 @@ class AllocationCache(NominatingState):
         if entry is None:
             return {}
         return annotations_with(pod, allocated.containers, entry, self._registry, now_ns=now_ns)
+
+    def resizable(self, uid: PodUid) -> Mapping[str, MiB | str]:
+        """The memory of each container of a bound pod without resizes; a text where its memory cannot be changed.
+
+        The node agents that can change it are ours. Empty for a pod that holds nothing, or whose node is not known.
+        """
+        bound = self._bound.get(uid)
+        entry = None if bound is None else self.entry(bound.node)
+        if bound is None or entry is None:
+            return {}
+        found: dict[str, MiB | str] = {}
+        for name, each in zip(self._nodes[bound.node].record(uid).containers, bound.plain, strict=True):
+            why = obstacle(each)
+            spec = None if why else self._registry.get(each.shares[0].vendor)
+            if spec is not None and spec.dialect is not Dialect.VOLCANO and (OWN_AGENT, spec.name) not in entry.notes:
+                why = f"no node agent of this project gives devices of {spec.name} to containers on {entry.name}"
+            found[name] = why or each.shares[0].memory
+        return found
+
+    def book(self, uid: PodUid, container: str, memory: MiB) -> tuple[Amounts, str]:
+        """Count another amount of memory for a container of a bound pod: what to write on the pod, or why not.
+
+        Growth has to fit beside all that is allocated and promised on that very card, and into the quotas. Until the
+        watch shows what was written, the larger one of both amounts counts. ``container`` is one of ``resizable``.
+        """
+        bound = self._bound[uid]
+        before = self._nodes[bound.node].record(uid)
+        amounts = {**dict(bound.memory.booked), container: memory}
+        booked = bound.memory._replace(pending=of_amounts(amounts))
+        after = replace(before, allocations=booked.held(bound.plain, before.containers))
+        entry = self.entry_without(bound.node, uid)
+        why = "its node is not known" if entry is None else shortage_of(before, after, entry)
+        if not why and entry is not None and before.allocations != after.allocations:
+            held, left = quota.used([(entry, after)], self._registry), dict(self.left(before.namespace, uid))
+            why = "; ".join(each.words(self._registry[each.vendor]) for each in quota.excesses(held, left))
+        if why:
+            return {}, why
+        self._bound[uid] = bound._replace(memory=booked)
+        self._put(bound.node, after)
+        return amounts, ""
+
+    def unbook(self, uid: PodUid) -> None:
+        """What was to be written on a pod is not wanted any more, and is not on it: only what is on it counts."""
+        bound = self._bound.get(uid)
+        if bound is None or bound.memory.pending is None:
+            return
+        self._bound[uid] = bound._replace(memory=bound.memory._replace(pending=None))
+        record = self._nodes[bound.node].record(uid)
+        allocations = self._bound[uid].memory.held(bound.plain, record.containers)
+        self._put(bound.node, replace(record, allocations=allocations))
+        self._room()
 
     def _allocate(  # noqa: PLR0913 - one question in its two forms
         self,

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from hami_plugins.allocations.answers import AuditFinding, AuditFindingKind
 from hami_plugins.allocations.requests import Compared
+from hami_plugins.allocations.resizes import BookedMemory
 from hami_plugins.engine.holdings import Inconsistency, InconsistencyKind, flaws_of
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.nodes import NodeEntry
@@ -42,6 +43,7 @@ class BoundPod(NamedTuple):
     nothing of it could be read but its annotations, ``edited`` who wrote them after it was bound, before it was seen.
     ``remedied`` is whether ``unreadable`` says what to do about it. ``larger`` is the amount that is larger than its
     request, ``uncompared`` what has to be compared once the node is known, ``written`` what its annotations said first.
+    ``plain`` is what it holds without resizes, ``memory`` what those have booked.
     """
 
     node: NodeName
@@ -54,6 +56,8 @@ class BoundPod(NamedTuple):
     larger: str
     uncompared: tuple[Compared, ...]
     written: Written
+    plain: tuple[ContainerAllocation, ...] = ()
+    memory: BookedMemory = BookedMemory()
 
     def written_first(self, said: Written) -> Written:
         """What the annotations said first, where they say this now: a pod that may use any device may be told which."""

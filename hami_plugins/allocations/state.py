@@ -21,6 +21,7 @@ from hami_plugins.allocations.known_answers import ChangeLog
 from hami_plugins.allocations.nodes import CacheNode
 from hami_plugins.allocations.quotas import NamespaceQuotas, QuotaHolder
 from hami_plugins.allocations.requests import Compared, compared, cut, excess
+from hami_plugins.allocations.resizes import BookedMemory, as_written
 from hami_plugins.engine.inventory import NodeBuilder, RecordReader
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot, NamespaceQuota
@@ -99,15 +100,19 @@ class CacheState:
         self._gone.pop(pod.uid, None)
         if pod.node is None:
             return ()
-        record, problems = self._records.record(pod)
+        said_memory, unresized = as_written(pod)
+        record, problems = self._records.record(unresized)
         unreadable = "; ".join(problem.what for problem in problems)
         first = self._first(pod.uid, pod.node, fault)
         if first is not None and fault:
             return problems
         before = self._bound.get(pod.uid)
         said = record.allocations, record.unlocated
-        written = said if before is None or first is None else before.written_first(said)
-        changed = written != said
+        written, (memory, shrunk) = said, (BookedMemory(said_memory), False)
+        if before is not None and first is not None:
+            written, (memory, shrunk) = before.written_first(said), before.memory.seen(said_memory)
+            first = replace(first, allocations=before.plain)
+        changed = written != said or shrunk
         if changed:
             what = "the allocation in its annotations was changed after it was bound; it keeps what it was bound with"
             problems = (*problems, Problem(f"pod {pod.full_name}", what))
@@ -117,6 +122,8 @@ class CacheState:
             record = replace(record, allocations=first.allocations, unlocated=unlocated)
         elif larger:
             record = self._allowed(pod, pod.node, record)
+        plain = record.allocations
+        record = replace(record, allocations=memory.held(plain, record.containers))
         bound = BoundPod(
             node=pod.node,
             unreadable=unreadable,
@@ -128,6 +135,8 @@ class CacheState:
             larger=larger,
             uncompared=uncompared,
             written=written,
+            plain=plain,
+            memory=memory,
         )
         holds = bound.is_wrong or record.unlocated or any(allocation.shares for allocation in record.allocations)
         self._drop(pod.uid, but=pod.node if holds else None)

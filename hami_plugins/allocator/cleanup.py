@@ -21,7 +21,7 @@ from hami_plugins.kube.removal import Release
 from hami_plugins.vendors.volcano import TOUCHED_KEY
 from hami_plugins.web.certificates import Material
 from hami_plugins.web.settings import ServedSettings
-from hami_plugins.wire import allocator_mark
+from hami_plugins.wire import allocator_mark, resizes
 from hami_plugins.wire.fields import Json
 
 POLICIES: Final = tuple(
@@ -110,7 +110,8 @@ def cleaned(  # noqa: PLR0913 - the options of the command
     for extension in extensions:
         yield from extension.cleaned(api, nodes=nodes, dry_run=dry_run)
     pods, every_node = Collection(paths.PODS, "Pod"), Collection(paths.NODES, "Node")
-    yield from removal.without_keys(api, pods, {"annotations": allocator_mark.KEYS}, dry_run=dry_run)
+    keys = {"annotations": (*allocator_mark.KEYS, *resizes.KEYS)}
+    yield from removal.without_keys(api, pods, keys, dry_run=dry_run)
     yield from removal.without_keys(api, every_node, {"annotations": (TOUCHED_KEY,)}, dry_run=dry_run)
 
 

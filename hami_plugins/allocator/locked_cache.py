@@ -29,11 +29,12 @@ from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Refusal
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.policy import NodePolicy
-from hami_plugins.model.units import NodeName, PodUid, VendorName
+from hami_plugins.model.units import MiB, NodeName, PodUid, VendorName
 from hami_plugins.model.vendor import Headroom
 from hami_plugins.model.verdicts import Fit
 from hami_plugins.wire import objects
 from hami_plugins.wire.fields import Json
+from hami_plugins.wire.resizes import Amounts
 from hami_plugins.wire.scheduler_extender import Unfit
 
 Value = TypeVar("Value")
@@ -284,6 +285,21 @@ class LockedAllocationCache(NominatingCache):
     def findings(self) -> tuple[AuditFinding, ...]:
         """What is wrong with what bound pods hold; see ``AllocationCache``. Nobody waits while it is looked for."""
         return self.sheet().findings()
+
+    def resizable(self, uid: PodUid) -> Mapping[str, MiB | str]:
+        """See ``AllocationCache``."""
+        with self._lock:
+            return self._cache.resizable(uid)
+
+    def book(self, uid: PodUid, container: str, memory: MiB) -> tuple[Amounts, str]:
+        """See ``AllocationCache``."""
+        with self._lock:
+            return self._cache.book(uid, container, memory)
+
+    def unbook(self, uid: PodUid) -> None:
+        """See ``AllocationCache``."""
+        with self._lock:
+            self._cache.unbook(uid)
 
     def sheet(self) -> AuditSnapshot:
         """What is held now, to be looked through while the cache goes on."""

@@ -42,6 +42,7 @@ from hami_plugins.allocator.preemption import Preemption, preemption
 from hami_plugins.allocator.reader import RateLimitedRead, reading
 from hami_plugins.allocator.refusal_events import RefusalEvents
 from hami_plugins.allocator.requeuer import Requeuer
+from hami_plugins.allocator.resizer import Resizer
 from hami_plugins.allocator.session import Filling, LeaderSession
 from hami_plugins.allocator.settings import AllocatorSettings
 from hami_plugins.allocator.volcano_evictions import VolcanoEvictions
@@ -230,6 +231,7 @@ class AllocatorServer(Replica):
             preemption=self._preemption,
             waiting=self._waiting,
             marks=partial(LateMarks, self._hasty),
+            resizer=partial(Resizer, self._hasty),
             evictions=self._evictions if self._evicts else None,
             labels=PodLabels(self._hasty, self._product.marker[0]) if self._product.takes_over else None,
             journal=self._journal(),

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from http import HTTPStatus
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -27,6 +27,7 @@ from hami_plugins.allocator.node_locking import NodeLocking
 from hami_plugins.allocator.pod_labels import PodLabels
 from hami_plugins.allocator.preemption import Preemption, PreemptionOf
 from hami_plugins.allocator.reader import ReadPod
+from hami_plugins.allocator.resizer import Resizer
 from hami_plugins.allocator.settings import REQUEST_SECONDS, AllocatorSettings
 from hami_plugins.allocator.volcano_evictions import VolcanoEvictions
 from hami_plugins.allocator.waiting_pods import WaitingPods
@@ -61,6 +62,14 @@ Filling = Callable[[], AbstractContextManager[None]]
 _log = structlog.get_logger(__name__)
 
 
+class _Worker(Protocol):
+    """What runs beside the watches while this replica answers."""
+
+    def start(self) -> object: ...
+
+    def stop(self, timeout: float = ...) -> object: ...
+
+
 class LeaderSession:
     """From ``start`` to ``stop``. ``ready`` is whether the cache knows the whole cluster and hears what happens there.
 
@@ -69,7 +78,8 @@ class LeaderSession:
     pods of which nothing was heard after their Bindings. ``locking`` follows nodes and pods as well.
 
     ``preemption`` and ``waiting`` make what is done for pods that wait, ``labels`` follows bound pods, and ``marks``
-    makes what follows those that lack the mark, ``evictions`` what has pods of Volcano's evicted.
+    makes what follows those that lack the mark, ``resizer`` what books other amounts of memory for running ones,
+    ``evictions`` what has pods of Volcano's evicted.
 
     ``journal`` is where what pods hold is written down.
 
@@ -89,6 +99,7 @@ class LeaderSession:
         waiting: Callable[[LockedAllocationCache, Evictor | None], WaitingPods] | None = None,
         marks: Callable[[LockedAllocationCache], LateMarks] | None = None,
         labels: PodLabels | None = None,
+        resizer: Callable[[LockedAllocationCache], Resizer] | None = None,
         evictions: Callable[[LockedAllocationCache, Preemption], VolcanoEvictions] | None = None,
         journal: AllocationJournal | None = None,
         filling: Filling = nullcontext,
@@ -108,6 +119,7 @@ class LeaderSession:
         self._on_filled = on_filled
         self._locking = locking
         self._labels = labels
+        self._resizer = None if resizer is None else resizer(self.cache)
         self.marks = None if marks is None else marks(self.cache)
         self.preemption = preemption(self.cache)
         evictor = None if self.preemption is None else self.preemption.evictor
@@ -197,8 +209,9 @@ class LeaderSession:
             self._locking.pod_changed(change)
         if self._labels is not None:
             self._labels.pod_changed(change)
-        if self.marks is not None:
-            self.marks.pod_changed(change)
+        for writer in (self.marks, self._resizer):
+            if writer is not None:
+                writer.pod_changed(change)
         self._look()
 
     def _group_changed(self, change: ObjectChange) -> None:
@@ -225,7 +238,7 @@ class LeaderSession:
     def stop(self, timeout: float = 10.0) -> None:
         """Ends; the threads may live on for a moment after ``timeout`` seconds. May be called twice."""
         self._stop.set()
-        for worker in (self._locking, self.waiting, self._labels, self.marks, self.evictions):
+        for worker in self._workers():
             if worker is not None:
                 worker.stop(timeout)
         if self._thread.is_alive():
@@ -233,6 +246,9 @@ class LeaderSession:
         for reflector in (self._nodes, self._pods, self._quotas, self._budgets, self._groups):
             if reflector is not None:
                 reflector.stop(timeout)
+
+    def _workers(self) -> tuple[_Worker | None, ...]:
+        return self._locking, self.waiting, self._labels, self.marks, self._resizer, self.evictions
 
     def end(self) -> None:
         """Ends for good: what was known is dropped, and a replica that waits has its memory back."""
@@ -247,7 +263,7 @@ class LeaderSession:
             if self.preemption is not None:
                 self._spared("room_not_kept_again", lambda: keep_again(self.cache, volcano=self.evictions is not None))
             self._kept.set()
-        for worker in (self._locking, self.waiting, self._labels, self.marks, self.evictions):
+        for worker in self._workers():
             if worker is not None:
                 worker.start()
         self._spared("changes_not_reported", lambda: self._tell(began))

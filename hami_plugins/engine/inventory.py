@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from hami_plugins.engine.counterparts import counterpart
 from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.resizes import with_memory
 from hami_plugins.engine.segments import aligned, salvaged, shares_of
 from hami_plugins.engine.usage import usage_of
 from hami_plugins.errors import WireError
@@ -19,7 +20,7 @@ from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
 from hami_plugins.model.vendor import VendorSpec
-from hami_plugins.wire import pod_devices, volcano
+from hami_plugins.wire import pod_devices, resizes, volcano
 from hami_plugins.wire.gang_keys import GROUP_KEY, QUEUE_KEY, TASK_KEY
 from hami_plugins.wire.pod_devices import AssignedDevice
 
@@ -242,14 +243,19 @@ class RecordReader:
                 merged[at].extend(allocation.shares)
         unlocated.extend(self._elsewhere(pod, merged, problems))
         names = tuple(container.name for container in pod.containers)
+        allocations = tuple(
+            ContainerAllocation(container.kind, tuple(shares))
+            for container, shares in zip(pod.containers, merged, strict=True)
+        )
+        resize = resizes.decode(pod.annotations)
+        if resize is not None:
+            problems.extend(Problem(f"pod {pod.full_name}", each) for each in resize.problems)
+            allocations = with_memory(allocations, names, resize.booked)
         record = PodRecord(
             namespace=pod.namespace,
             name=pod.name,
             uid=pod.uid,
-            allocations=tuple(
-                ContainerAllocation(container.kind, tuple(shares))
-                for container, shares in zip(pod.containers, merged, strict=True)
-            ),
+            allocations=allocations,
             containers=self._names.setdefault(names, names),
             requests=pod.constraints.requests,
             init_finished=pod.init_finished,
@@ -265,6 +271,7 @@ class RecordReader:
             preemptable=pod.preemptable,
             disruption=pod.disruption,
             owner=pod.owner,
+            resize="" if resize is None else resize.message,
             unlocated=tuple(unlocated),
         )
         return record, tuple(problems)

@@ -50,6 +50,7 @@ def intake_of(replica: Pod, known: PodInfo) -> PodInfo:
         name=replica.name,
         uid=replica.uid,
         made_at=replica.made_at,
+        owner=replica.owner,
         labels=replica.labels,
         annotations={**replica.annotations, **added} if added else replica.annotations,
     )

@@ -225,6 +225,7 @@ class PodRecord:
     (Unix seconds), ``None`` where that is not known; ``preemptable`` whether it may be evicted for other pods;
     ``disruption`` the reason for which it is about to be ended, ``owner`` its controller (``Kind/name``), or empty.
     ``group`` is its PodGroup of Volcano, ``native_group`` its gang of Kubernetes, each empty for none.
+    ``resize`` tells of a resize that was asked for, empty for none.
     """
 
     namespace: str
@@ -248,6 +249,7 @@ class PodRecord:
     disruption: str = ""
     owner: str = ""
     native_group: str = ""
+    resize: str = ""
 
     @property
     def full_name(self) -> str:

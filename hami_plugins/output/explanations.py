@@ -122,6 +122,8 @@ def _running(found: Explanation, about: RunningExplanation, registry: Registry) 
         yield TextLine(f"  holds {cards_words(slices)}: {shares_words(slices)}" if slices else "  it holds no devices")
     for name, number in instances.items():
         yield TextLine(f"  holds {name}={number}: MIG instances; which of them, only the kubelet of its node knows")
+    if about.record.resize:
+        yield TextLine(f"  resize: {about.record.resize}", "warn" if "refused" in about.record.resize else "")
     for drawing in drawings.of_running(about.record, about.node, registry):
         yield from (TextLine(f"    {row}") for row in grids.lines(drawing))
     told = [

@@ -97,6 +97,10 @@ class RegionLayout:
     status: int
     seqlock: int | None
 
+    def memory_limit_at(self, device: int) -> int:
+        """Where the memory limit of a device is. The library reads it at each allocation and writes it once."""
+        return self.device_num + 8 + DEVICES * UUID_BYTES + 8 * device
+
     @property
     def switch_at(self) -> int:
         """Where ``utilization_switch`` is, one of the two fields that belong to a monitor."""

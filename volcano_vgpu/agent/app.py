@@ -50,7 +50,8 @@ from volcano_vgpu.core.publication import PublicationTiming
 from volcano_vgpu.core.settings import AgentSettings
 from volcano_vgpu.discovery.partitions import Partitioner
 from volcano_vgpu.discovery.port import Discovery
-from volcano_vgpu.monitor.monitor import NodeMonitor, known_of
+from volcano_vgpu.monitor.monitor import NodeMonitor, files_of, known_of
+from volcano_vgpu.monitor.resizer import ResizeLoop, SliceResizer
 
 COLLECT_SECONDS: Final = 60.0
 """Between two looks for what pods left behind; a pod's remains go at the second."""
@@ -144,6 +145,15 @@ class Agent:
             self._specifications, self._directories, recorded=self._record.pods, live=self._live_pods
         )
         self._monitor = NodeMonitor(settings, metrics.metrics, known=self._known, pods=self.pods.all)
+        self._resizes = ResizeLoop(
+            SliceResizer(
+                self._hasty,
+                files_of(settings),
+                pods=self.pods.all,
+                allocations=lambda: self._specifications.allocations,
+                factor=settings.memory_unit,
+            )
+        )
         self._kubelet = self._serving(settings)
         self._web = WebServer(
             Starlette(routes=probe_routes(alive=self._alive(), ready=self._ready(), metrics=metrics.metrics)),
@@ -176,6 +186,7 @@ class Agent:
         self._thread.join()
         self._kubelet.stop()
         self._mig.stop()
+        self._resizes.stop()
         self._monitor.stop()
         self.cards.stop()
         self._scheduler.stop()
@@ -201,6 +212,7 @@ class Agent:
         self.pods.subscribe(self._pod_changed)
         self._metrics.read_from(self._sources())
         self._monitor.start()
+        self._resizes.start()
         if self._serves:
             self._kubelet.start()
         failed = ""

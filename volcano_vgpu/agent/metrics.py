@@ -21,7 +21,7 @@ from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pod_devices import AssignedDevice
 from volcano_vgpu.agent.containers import DirectoryTotals
 from volcano_vgpu.agent.devices import CurrentView
-from volcano_vgpu.core.assignments import record_of
+from volcano_vgpu.core.assignments import record_of, resized_devices
 from volcano_vgpu.core.model import DeviceMeasurement
 from volcano_vgpu.core.refusals import ContainerRefusal
 
@@ -174,14 +174,12 @@ def _containers(sources: MetricSources) -> Iterator[Metric]:
     cores = GaugeMetricFamily(
         f"{PRODUCT}_container_cores_allocated_ratio", "Cores of a slice, 0: no limit", labels=labels
     )
-    names: dict[str, tuple[str, str]] = {}
-    for raw in sources.pods():
-        metadata = raw.get("metadata") or {}
-        names[str(metadata.get("uid"))] = (str(metadata.get("namespace")), str(metadata.get("name")))
-    for (uid, container), devices in sorted(sources.allocations().items()):
-        if uid in names:
-            for device in devices:
-                row = (*names[uid], container, device.device)
+    pods = {lenient.uid(raw): raw for raw in sources.pods()}
+    for (uid, container), handed in sorted(sources.allocations().items()):
+        if uid in pods:
+            metadata = pods[uid].get("metadata") or {}
+            for device in resized_devices(pods[uid], {container: handed})[container]:
+                row = (str(metadata.get("namespace")), str(metadata.get("name")), container, device.device)
                 memory.add_metric(row, float(device.memory * sources.factor * _MIB))
                 cores.add_metric(row, device.cores / _WHOLE)
     yield from (memory, cores)

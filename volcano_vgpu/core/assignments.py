@@ -11,14 +11,15 @@ from dataclasses import replace
 
 from hami_plugins.engine.inventory import RecordReader, named_in
 from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.resizes import with_memory
 from hami_plugins.errors import WireError
 from hami_plugins.model.devices import AllocatedShare, Instance
 from hami_plugins.model.pods import FINISHED, ContainerAllocation, Pod, PodRecord
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import DeviceId
 from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.wire import lenient, resizes, volcano
 from hami_plugins.wire import pods as wire_pods
-from hami_plugins.wire import volcano
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pod_devices import AssignedDevice
 from hami_plugins.wire.volcano import MigSlot
@@ -47,13 +48,40 @@ def record_of(raw: Json, offer: NodeOffer, served: Served | None = None) -> PodR
         return None
     reader = RecordReader(Registry([offer.spec]))
     if served is not None:
-        return _holding(pod, served, offer.spec, reader)
-    record = reader.record(pod)[0]
+        held = _holding(pod, served, offer.spec, reader)
+        return held and _resized(held, pod)
+    # A resize that is booked may be larger than the request: it is laid over what the request allows.
+    record = reader.record(unresized(pod))[0]
     allocations = (
         replace(allocation, shares=requested(container, allocation.shares, pod, offer))
         for container, allocation in zip(pod.containers, record.allocations, strict=True)
     )
-    return replace(record, allocations=tuple(allocations))
+    return _resized(replace(record, allocations=tuple(allocations)), pod)
+
+
+def resized_devices(raw: Json, devices: Mapping[str, Segment]) -> Mapping[str, Segment]:
+    """The same cards with the memory that the allocator has booked for the containers since they were given them."""
+    found = resizes.decode(lenient.texts(lenient.inside(raw, "metadata").get("annotations")))
+    booked = {} if found is None else found.booked
+    return {
+        name: (each[0]._replace(memory=booked[name]),) if name in booked and len(each) == 1 else each
+        for name, each in devices.items()
+    }
+
+
+def _resized(record: PodRecord, pod: Pod) -> PodRecord:
+    found = resizes.decode(pod.annotations)
+    if found is None:
+        return record
+    return replace(record, allocations=with_memory(record.allocations, record.containers, found.booked))
+
+
+def unresized(pod: Pod) -> Pod:
+    """The pod as if the memory of its slices had never been changed."""
+    if resizes.BOOKED_KEY not in pod.annotations:
+        return pod
+    rest = {key: text for key, text in pod.annotations.items() if key != resizes.BOOKED_KEY}
+    return replace(pod, annotations=rest)
 
 
 def asking(pod: Pod, spec: VendorSpec) -> list[str]:
@@ -96,7 +124,8 @@ def listed(pod: Pod, spec: VendorSpec) -> Mapping[str, Segment] | ContainerRefus
 
     The list of what is left to serve is not compared: HAMi's plugins count pieces in it, and break it by that.
     """
-    record, problems = RecordReader(Registry([spec])).record(pod)
+    # A container that starts again is held to its request; what is booked since is put in force afterwards.
+    record, problems = RecordReader(Registry([spec])).record(unresized(pod))
     if problems:
         text = f"{problems[0].what}; only a scheduler may write this, delete the pod"
         return ContainerRefusal(RefusalCode.MALFORMED, text, heals=False)

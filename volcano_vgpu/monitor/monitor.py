@@ -16,7 +16,7 @@ from hami_plugins.observe.metrics import Metrics
 from hami_plugins.wire import lenient
 from hami_plugins.wire.fields import Json
 from volcano_vgpu.agent.containers import ContainerDirectories
-from volcano_vgpu.core.assignments import allocated_devices
+from volcano_vgpu.core.assignments import allocated_devices, resized_devices
 from volcano_vgpu.core.model import PhysicalDevice
 from volcano_vgpu.core.monitor.join import MIB, Allocations, Known
 from volcano_vgpu.core.settings import AgentSettings
@@ -49,10 +49,15 @@ def known_of(  # noqa: PLR0913 - one parameter for each thing that is known
         for raw in pods
         for container, devices in allocated_devices(raw, spec).items()
     }
+    given = {**written, **served}
+    for raw in pods:
+        uid = PodUid(lenient.uid(raw))
+        own = {name: each for (of, name), each in given.items() if of == uid}
+        given.update({(uid, name): each for name, each in resized_devices(raw, own).items()})
     devices = zip(entry.ids, entry.state.shape.devices, strict=True)
     sizes = {name: device.memory * factor * MIB for name, device in devices}
     found = None if cards is None else frozenset(name for card in cards for name in _names(card))
-    return Known(pods=pods, allocations={**written, **served}, sizes=sizes, factor=factor, cards=found)
+    return Known(pods=pods, allocations=given, sizes=sizes, factor=factor, cards=found)
 
 
 def _names(card: PhysicalDevice) -> tuple[DeviceId, ...]:

@@ -34,7 +34,7 @@ from hami_plugins.engine.annotate import BOOKKEEPING
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.vendors import awsneuron
-from hami_plugins.wire import allocator_mark, koordinator, slice_variables
+from hami_plugins.wire import allocator_mark, koordinator, resizes, slice_variables
 
 NAME: Final = "hami-plugins-allocations"
 """The name of the policy and its binding unless an operator chooses another."""
@@ -76,7 +76,7 @@ def systems(registry: Registry) -> Mapping[str, Allocations]:
     koordinators = (*koordinator.RECORDS, *koordinator.LIMITS, *koordinator.FOR_DEVICE_PLUGINS)
     return {
         "hami": Allocations(
-            keys=(*hami, *allocator_mark.PROGRESS_KEYS),
+            keys=(*hami, *allocator_mark.PROGRESS_KEYS, *resizes.WRITTEN_KEYS),
             marks=(allocator_mark.KEY,),
             users=(_KUBE_SCHEDULER, *_accounts("kube-system", "hami-scheduler", "hami-device-plugin")),
         ),
@@ -97,7 +97,7 @@ def systems(registry: Registry) -> Mapping[str, Allocations]:
             ),
         ),
         "volcano": Allocations(
-            keys=_written(registry, Dialect.VOLCANO),
+            keys=(*_written(registry, Dialect.VOLCANO), *resizes.WRITTEN_KEYS),
             marks=(allocator_mark.KEY,),
             users=(
                 _KUBE_SCHEDULER,

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from hami_plugins.engine.policies import DEVICE_POLICY_KEY, NODE_POLICY_KEY, NUMA_BIND_KEY
 from hami_plugins.engine.registry import Registry
-from hami_plugins.wire import gang_keys, kubernetes_gangs, node_devices, scoring_weights
+from hami_plugins.wire import gang_keys, kubernetes_gangs, node_devices, resizes, scoring_weights
 from hami_plugins.wire.pages import with_kind
 from hami_plugins.wire.pods import DISRUPTION
 
@@ -268,6 +268,7 @@ class Trimmer:
             *TASK_KEYS,
             gang_keys.PREEMPTABLE_KEY,
             node_devices.AGENTS_KEY,
+            *resizes.KEYS,
         }
 
     def objects(self, raws: Iterable[object]) -> Iterator[dict[str, object]]:

@@ -44,20 +44,23 @@ CHANGED: Mapping[str, Any] = {
 }
 
 
-def test_names_uids_times_and_numbers_within_a_task_are_all_that_replicas_differ_in() -> None:
+def test_names_uids_times_owners_and_numbers_within_a_task_are_all_that_replicas_differ_in() -> None:
     pod = a_pod(annotations={INDEX: "0", "a": "b"})
     other = replace(
         pod,
         name="q",
         uid="u",  # type: ignore[arg-type]
         made_at=7,
+        owner="Job/a",
         annotations={INDEX: "1", "a": "b"},
         labels={INDEX: "1"},
     )
     assert replicas.key_of(pod) == replicas.key_of(other)
 
 
-@pytest.mark.parametrize("name", [each.name for each in fields(Pod) if each.name not in {"name", "uid", "made_at"}])
+@pytest.mark.parametrize(
+    "name", [each.name for each in fields(Pod) if each.name not in {"name", "uid", "made_at", "owner"}]
+)
 def test_a_pod_that_differs_in_anything_else_is_no_replica(name: str) -> None:
     pod = a_pod()
     assert replicas.key_of(pod) != replicas.key_of(replace(pod, **{name: CHANGED[name]}))
@@ -66,7 +69,7 @@ def test_a_pod_that_differs_in_anything_else_is_no_replica(name: str) -> None:
 def test_a_replica_is_taken_in_as_it_would_be_by_itself() -> None:
     registry, rules = builtin(), Rules()
     pod = a_pod(a_container({"nvidia.com/gpu": 1}), annotations={INDEX: "0"})
-    other = replace(pod, name="q", annotations={INDEX: "1"}, labels={"n": "1"})
+    other = replace(pod, name="q", owner="Job/a", annotations={INDEX: "1"}, labels={"n": "1"})
     known = take_in(pod, registry, rules)
     assert known.pod != known.submitted
     assert replicas.intake_of(other, known) == take_in(other, registry, rules)
