@@ -121,6 +121,11 @@ def _remark(container: ContainerUsage) -> str:
     said = [_READINGS[container.reading], container.problem, *(_DOUBTS[doubt] for doubt in sorted(container.doubts))]
     if container.gone:
         said.append(f"{container.gone} killed processes not counted")
+    said += [
+        f"limit in force {_amount(card.limit)}"
+        for card in container.cards
+        if card.limit is not None and card.allocated is not None and card.limit != card.allocated
+    ]
     return "; ".join(filter(None, said))
 
 

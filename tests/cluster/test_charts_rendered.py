@@ -675,8 +675,13 @@ def test_alerts_of_the_allocator_are_about_its_vendors_and_this_release(
     rules = {"enabled": True, "runbooks": "https://runbooks.example/n"}
     told = {"vendors": vendors, "monitoring": {"prometheusRule": rules}}
     (found,) = of_kind(objects(one_helm.template(ALLOCATOR, told)), "PrometheusRule")
-    assert {group["name"] for group in found["spec"]["groups"]} == groups
-    for rule in (rule for group in found["spec"]["groups"] for rule in group["rules"]):
+    *alerts, charges = found["spec"]["groups"]
+    assert {group["name"] for group in alerts} == groups
+    assert charges["name"] == "allocator-charges"
+    scraped = [rule["expr"] for rule in charges["rules"] if "hami_allocator_" in rule["expr"]]
+    assert all('namespace="here", pod=~"one-allocator-' in each for each in scraped)
+    assert len(scraped) == 2
+    for rule in (rule for group in alerts for rule in group["rules"]):
         assert 'namespace="here", pod=~"one-allocator-' in rule["expr"]
         for pattern in re.findall(r'pod=~"([^"]+)"', rule["expr"]):
             assert re.fullmatch(pattern, "one-allocator-6d5f8b7c9d-x2x4z")
@@ -938,7 +943,11 @@ def test_the_list_of_the_umbrella_has_those_of_all_products() -> None:
 
 ACCOUNT = "system:serviceaccount"
 OWN_ACCOUNTS = {
-    "volcano-vgpu": (f"{ACCOUNT}:here:one-volcano-vgpu-agent", f"{ACCOUNT}:volcano-system:volcano-scheduler"),
+    "volcano-vgpu": (
+        f"{ACCOUNT}:here:one-volcano-vgpu-agent",
+        f"{ACCOUNT}:here:one-allocator",
+        f"{ACCOUNT}:volcano-system:volcano-scheduler",
+    ),
     "allocator": (f"{ACCOUNT}:here:one-allocator", f"{ACCOUNT}:here:one-volcano-vgpu-agent"),
     "koordinator-adapter": (),
 }

@@ -19,6 +19,7 @@ from hami_plugins.wire import (
     koordinator_devices,
     koordinator_hints,
     node_devices,
+    resizes,
     scoring_weights,
 )
 from koordinator_adapter.core.devices import wanted
@@ -58,6 +59,10 @@ SHARED: Final[Mapping[str, Mapping[str, str]]] = {
         "annotation allocation": allocator_mark.KEY,
         "annotation tried again": allocator_mark.REQUEUED_KEY,
         "annotation room made on": allocator_mark.NOMINATED_KEY,
+        "annotation asked memory": resizes.ASKED_KEY,
+        "annotation booked memory": resizes.BOOKED_KEY,
+        "annotation memory in force": resizes.IN_FORCE_KEY,
+        "annotation refused resize": resizes.REFUSED_KEY,
         "annotation duration": capacity_block_end.DURATION_KEY,
         "annotation limited cards": koordinator.INJECTED,
         "annotation visible cards": koordinator.VISIBLE,

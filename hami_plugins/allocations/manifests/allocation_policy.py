@@ -76,7 +76,7 @@ def systems(registry: Registry) -> Mapping[str, Allocations]:
     koordinators = (*koordinator.RECORDS, *koordinator.LIMITS, *koordinator.FOR_DEVICE_PLUGINS)
     return {
         "hami": Allocations(
-            keys=(*hami, *allocator_mark.PROGRESS_KEYS, *resizes.WRITTEN_KEYS),
+            keys=(*hami, *allocator_mark.PROGRESS_KEYS),
             marks=(allocator_mark.KEY,),
             users=(_KUBE_SCHEDULER, *_accounts("kube-system", "hami-scheduler", "hami-device-plugin")),
         ),

@@ -97,7 +97,7 @@ def test_growth_has_to_fit_beside_what_is_allocated_and_promised_on_that_very_ca
     two = "GPU-n1-0,10,40960,NVIDIA-A100,true,hami-core:GPU-n1-1,10,40960,NVIDIA-A100,true,hami-core:"
     cache = a_cache(holder(), holder("q", 20_000), text=two)
     cache.reserve(N1, asking(a_pod("promised", memory=5_000)), 0)
-    on_card = [each for each in cache.entries() for each in each.pods if each.name == "promised"]
+    on_card = [each for entry in cache.entries() for each in entry.pods if each.name == "promised"]
     promised = sum(share.memory for each in on_card for share in each.allocations[0].shares if share.device == CARD)
     most = 40_960 - 20_000 - promised
     amounts, why = cache.book(P, "main", MiB(most + 1))

@@ -10,6 +10,7 @@ from hami_plugins.engine.holdings import Inconsistency, InconsistencyKind
 from hami_plugins.explain import explain, flaws
 from hami_plugins.model.units import DeviceId
 from hami_plugins.output import explanations
+from hami_plugins.output.rows import TextLine
 from hami_plugins.plan import Planner
 from tests.builders import a_container, a_device, a_node, a_pod, a_record, a_share, a_snapshot, allocated
 from tests.unit.plan.plans import REGISTRY, holding
@@ -73,6 +74,13 @@ def test_a_pod_without_devices_is_soon_explained() -> None:
         "default/plain: running on n",
         "  it holds no devices",
     ]
+
+
+@pytest.mark.parametrize(("resize", "tone"), [("asked main=2 MiB", ""), ("asked main=2 MiB; refused: full", "warn")])
+def test_a_running_pod_says_how_far_its_resize_is(resize: str, tone: str) -> None:
+    record = replace(a_record(name="p"), resize=resize)
+    found = explain(a_snapshot(holding(a_node("n"), record)), "default/p", Planner(REGISTRY))
+    assert TextLine(f"  resize: {resize}", tone) in explanations.lines(found, REGISTRY)
 
 
 def test_a_pending_pod_that_asks_for_nothing_says_so() -> None:

@@ -53,6 +53,14 @@ def test_what_is_not_known_is_a_dash() -> None:
     assert row[3:6] == ("-", "-", "-")
 
 
+def test_a_limit_that_is_not_what_is_allocated_is_remarked() -> None:
+    """As while a slice is resized."""
+    (row,) = rows(a_container("main", a_card(20 * GIB, GIB, limit=10 * GIB)))
+    assert row[-1] == "limit in force 10 GiB"
+    (row,) = rows(a_container("main", a_card(20 * GIB, GIB, limit=20 * GIB)))
+    assert row[-1] == ""
+
+
 def test_doubts_and_killed_processes_are_remarked() -> None:
     (row,) = table((a_container("main", doubts=frozenset(UsageDoubt), gone=2),)).rows
     assert row.tone == "warn"

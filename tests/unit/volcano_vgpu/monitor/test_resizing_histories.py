@@ -22,7 +22,7 @@ from hami_plugins.wire.pod_devices import AssignedDevice
 from tests.shared_regions import OFFSETS, Booked, Made, Slot, uuid
 from tests.unit.volcano_vgpu.allocation.cluster import Cluster, a_pod
 from volcano_vgpu.core.monitor.join import Allocations
-from volcano_vgpu.monitor import resizer
+from volcano_vgpu.core.resizes import AgentStep, LimitInForce
 from volcano_vgpu.monitor.files import RegionFiles
 from volcano_vgpu.monitor.resizer import SliceResizer
 
@@ -152,7 +152,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         made.kill("after")
         return written
 
-    monkeypatch.setattr(resizer.os, "pwrite", pwrite)
+    monkeypatch.setattr(os, "pwrite", pwrite)
     return made
 
 
@@ -283,6 +283,19 @@ def test_old_views_deaths_and_changing_asks_never_let_a_container_book_more_than
     world.write({ASK: "main=7000 last"})
     settle(world, 12)
     assert (world.limit, world.counted, world.amount(BOOKED), world.amount(IN_FORCE)) == (7_000,) * 4
+
+
+def test_a_limit_that_another_process_has_changed_meanwhile_is_left_alone(world: World) -> None:
+    decided = LimitInForce(index=0, limit=(GIVEN - 1) * MIB, used=0)
+    SliceResizer._put(world.file.parent, decided, AgentStep(limit=5 * MIB))  # noqa: SLF001 - what a race leads to
+    assert world.limit == GIVEN
+
+
+def test_a_pod_that_was_never_to_be_resized_costs_no_look_at_its_files(world: World) -> None:
+    world.file.unlink()
+    world.file.parent.rmdir()
+    world.serve()
+    assert len(world.versions) == 1
 
 
 def act(step: Callable[[int], None], see: int, again: Callable[[], None]) -> None:
