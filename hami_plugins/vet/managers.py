@@ -15,6 +15,7 @@ from hami_plugins.engine import static_mig
 from hami_plugins.engine.eligibility import repelling, selected
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
+from hami_plugins.model.claims import ResourceSlice, SliceDevice
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.nodes import NodeFacts
@@ -25,10 +26,10 @@ from hami_plugins.vendors import nvidia
 from hami_plugins.vet import known_managers
 from hami_plugins.vet.known_managers import KnownManager
 from hami_plugins.vet.resources import Subject
-from hami_plugins.wire import handshake, koordinator_devices, node_devices
+from hami_plugins.wire import handshake, koordinator_devices, node_devices, resource_slices
 from hami_plugins.wire.handshake import HandshakeState
 from hami_plugins.wire.koordinator import GPU_TYPE
-from hami_plugins.wire.lenient import inside, mapping, mappings, text
+from hami_plugins.wire.lenient import mappings, text
 
 _KOORDINATORS: Final = ("koordinator.sh/gpu", "koordinator.sh/gpu-core", "koordinator.sh/gpu-memory-ratio")
 _MAKERS: Final[Mapping[str, str]] = {
@@ -67,26 +68,27 @@ class _Program(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ManagerSigns:
-    """What objects beside the nodes tell: pods and DaemonSets of device plugins, Device objects, slices, by node."""
+    """What objects other than nodes tell: pods and DaemonSets of device plugins, Device objects, slices, by node."""
 
     programs: tuple[_Program, ...] = ()
     devices: Mapping[str, Subject] = field(default_factory=dict)
-    slices: Mapping[str, tuple[Subject, ...]] = field(default_factory=dict)
+    slices: Mapping[str, tuple[ResourceSlice, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, subjects: Iterable[Subject]) -> ManagerSigns:
         """The signs among some objects."""
         programs: list[_Program] = []
         devices: dict[str, Subject] = {}
-        slices: dict[str, list[Subject]] = {}
+        slices: dict[str, list[ResourceSlice]] = {}
         for each in subjects:
             if each.kind in {"Pod", "DaemonSet"}:
                 programs.extend(_programs(each))
             elif each.kind == koordinator_devices.KIND and koordinator_devices.is_one(each.document.raw):
                 devices[each.name] = each
-            elif each.kind == "ResourceSlice" and (node := text(each.inside("spec").get("nodeName"))):
-                slices.setdefault(node, []).append(each)
-        return cls(tuple(programs), devices, {node: tuple(found) for node, found in slices.items()})
+            elif each.kind == "ResourceSlice" and (found := _sliced(each)) is not None:
+                for node in _nodes_of(found):
+                    slices.setdefault(node, []).append(found)
+        return cls(tuple(programs), devices, {node: tuple(held) for node, held in slices.items()})
 
 
 def managers_of(node: NodeObject, facts: NodeFacts, registry: Registry, signs: ManagerSigns) -> tuple[NodeManager, ...]:
@@ -97,7 +99,7 @@ def managers_of(node: NodeObject, facts: NodeFacts, registry: Registry, signs: M
         *_of_vendors(node, registry),
         *_of_resources(node),
         *_of_koordinator(node, signs.devices.get(node.name)),
-        *_of_slices(signs.slices.get(node.name, ())),
+        *_of_slices(signs.slices.get(node.name, ()), node.name),
     ):
         known = sign.known
         if known is known_managers.NVIDIA and known[:2] not in found and known_managers.GPU_OPERATOR[:2] in found:
@@ -214,20 +216,36 @@ def _of_koordinator(node: NodeObject, published: Subject | None) -> Iterator[Nod
     )
 
 
-def _of_slices(slices: Iterable[Subject]) -> Iterator[NodeManager]:
+def _of_slices(slices: Iterable[ResourceSlice], node: str) -> Iterator[NodeManager]:
     for each in slices:
-        spec = each.inside("spec")
-        known = known_managers.DRIVERS.get(text(spec.get("driver")))
-        devices = mappings(spec.get("devices"))
+        devices = [device for device in each.devices if not each.per_device or _reaches(device, node)]
+        known = known_managers.DRIVERS.get(each.pool.driver)
         if known is not None and devices:
-            ids = frozenset(_uuid(device) for device in devices) - {""}
+            ids = frozenset(str(value) for device in devices for value in _uuids(device))
             yield NodeManager(known, (f"ResourceSlice {each.name}",), ids)
 
 
-def _uuid(device: Mapping[str, object]) -> str:
-    """The attribute ``uuid`` of a device of a slice; in ``v1beta1`` the attributes are inside ``basic``."""
-    attributes = mapping(device.get("attributes")) or inside(device, "basic", "attributes")
-    return text(mapping(attributes.get(_UUID)).get("string"))
+def _reaches(device: SliceDevice, node: str) -> bool:
+    return device.nodes is not None and device.nodes.node == node
+
+
+def _uuids(device: SliceDevice) -> Iterator[object]:
+    """The attribute ``uuid`` of a device, with the driver's domain or without one."""
+    return (value for name, value in device.attributes.items() if name.rpartition("/")[2] == _UUID)
+
+
+def _sliced(subject: Subject) -> ResourceSlice | None:
+    """A slice, ``None`` for one that cannot be read; its reader says so."""
+    try:
+        return resource_slices.resource_slice(subject.document.raw)
+    except WireError:
+        return None
+
+
+def _nodes_of(found: ResourceSlice) -> Iterator[str]:
+    """The nodes that a slice names; one that is reached over a network belongs to none of them."""
+    selections = [device.nodes for device in found.devices] if found.per_device else [found.nodes]
+    return iter({each.node for each in selections if each is not None and each.node is not None})
 
 
 def _programs(subject: Subject) -> Iterator[_Program]:

@@ -365,8 +365,23 @@ def test_a_register_that_cannot_be_read_still_tells_of_its_plugin(register: str)
     assert "HAMi's device plugin (annotation" in finding.what
 
 
+def test_a_slice_whose_devices_have_nodes_of_their_own_counts_on_each() -> None:
+    spread = a_slice("gpu.nvidia.com", "GPU-0")
+    del spread["spec"]["nodeName"]
+    spread["spec"]["perDeviceNodeSelection"] = True
+    for node, found in (("n1", 1), ("n2", 0)):
+        spread["spec"]["devices"][0]["nodeName"] = node
+        assert len(findings(HAMIS_NODE, spread)) == found
+
+
+def test_a_slice_that_cannot_be_read_hides_no_other() -> None:
+    broken = {**a_slice("gpu.nvidia.com", "GPU-0"), "spec": 7}
+    assert findings(HAMIS_NODE, broken) == ()
+    assert len(findings(HAMIS_NODE, broken, a_slice("gpu.nvidia.com", "GPU-0"))) == 1
+
+
 def test_slices_of_the_older_version_tell_their_devices() -> None:
-    old = a_slice("gpu.nvidia.com")
+    old = {**a_slice("gpu.nvidia.com"), "apiVersion": "resource.k8s.io/v1beta1"}
     attributes = {"uuid": {"string": "GPU-9"}}
     old["spec"]["devices"] = [{"name": "d0", "basic": {"attributes": attributes}}]
     assert findings(HAMIS_NODE, old) == ()
