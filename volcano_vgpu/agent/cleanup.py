@@ -23,10 +23,12 @@ from volcano_vgpu.agent import competing_plugins, node
 from volcano_vgpu.agent.cdi import CdiDirectory
 from volcano_vgpu.agent.containers import REMEDY, ContainerDirectories
 from volcano_vgpu.agent.kubelet import OTHER_SOCKET, SOCKET
+from volcano_vgpu.agent.mig_preparer import JOURNAL, JournalFile, take_back
 from volcano_vgpu.agent.node import NodePublisher
 from volcano_vgpu.agent.pods import NodePods
 from volcano_vgpu.core import register
 from volcano_vgpu.core.settings import AgentSettings
+from volcano_vgpu.discovery.partitions import Partitioner
 from volcano_vgpu.monitor.monitor import lock_of, writer_of
 
 SECONDS: Final = 60.0
@@ -42,10 +44,12 @@ class Remains:
 
 
 class Cleaner:
-    """Cleans one node; to be run on it, as the agent is."""
+    """Cleans one node; to be run on it, as the agent is. ``partitioner`` removes the MIG instances that it made."""
 
-    def __init__(self, settings: AgentSettings, api: KubeApi) -> None:
+    def __init__(self, settings: AgentSettings, api: KubeApi, partitioner: Partitioner | None = None) -> None:
         self._settings = settings
+        self._partitioner = partitioner
+        self._journal = JournalFile(Path(settings.hook_path) / JOURNAL)
         self._api = api
         self._pods = NodePods(api, settings.node)
         self._specifications = CdiDirectory(Path(settings.cdi_directory), dialect=settings.dialect)
@@ -85,6 +89,7 @@ class Cleaner:
                         pass
                 except OSError as error:
                     reasons.append(f"{self._directories.path(name)}: {error.strerror or error}; {REMEDY}")
+        reasons.append(self._taken_back())
         writer_of(self._settings).let_go()
         for path in self._own_files(frozenset(running)):
             try:
@@ -92,6 +97,15 @@ class Cleaner:
             except OSError as error:
                 reasons.append(f"{path}: {error.strerror or error}")
         return [reason for reason in reasons if reason]
+
+    def _taken_back(self) -> str:
+        """Removes the MIG instances that the agent made; why some stay."""
+        if not self._journal.path.exists():
+            return ""
+        if self._partitioner is None:
+            return f"{self._journal.path}: MIG instances that the agent made; set flexibleMig, and run this again"
+        pods, settings = self._pods.read_of_node(), self._settings
+        return take_back(self._journal, self._partitioner, pods, settings.node, settings.spec)
 
     def _node(self) -> Json:
         return self._api.get(paths.node(self._settings.node))
@@ -133,6 +147,8 @@ class Cleaner:
             if PodUid(name.partition("_")[0]) not in running:
                 yield self._directories.path(name)
         yield from self._own_files(running)
+        if self._journal.path.exists():
+            yield self._journal.path
 
     def _own_files(self, running: frozenset[PodUid]) -> list[Path]:
         """Library, socket and lock; the library stays as long as a container has it mounted."""

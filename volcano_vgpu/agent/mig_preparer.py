@@ -219,3 +219,33 @@ class MigPreparer:
         self._told = found
         if new:
             self._on_blocked(new)
+
+
+def take_back(journal: JournalFile, partitioner: Partitioner, pods: Iterable[Json], node: str, spec: VendorSpec) -> str:
+    """Remove the agent's instances that no live pod has and no process uses, and the journal with the last of them.
+
+    The answer is why some stay, empty where none does. For the end of an agent: nothing is made any more.
+    """
+    try:
+        journal.read()
+        wanted = flexible_mig.promised(pods, node, spec)
+        refused: set[MigPlace] = set()
+        while True:
+            existing = partitioner.existing()
+            journal.write(flexible_mig.settled(journal.entries, existing))
+            ours = {place: entry for place, entry in journal.entries.items() if place not in refused}
+            step = flexible_mig.next_step(ours, MigView(existing=existing, possible={}, promised=wanted))
+            if step is None:
+                break
+            refused.add(step.place)
+            journal.write(
+                {**journal.entries, step.place: journal.entries[step.place]._replace(state=JournalState.REMOVING)}
+            )
+            partitioner.destroy(step.place)
+        if not journal.entries:
+            journal.path.unlink(missing_ok=True)
+            return ""
+    except (PartitionError, OSError) as error:
+        return f"MIG instances of the agent ({journal.path}): {error}"
+    names = ", ".join(map(str, sorted(journal.entries)))
+    return f"MIG instances {names}: a pod or a process uses them; end it, and run this again"

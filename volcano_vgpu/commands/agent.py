@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Final, Literal
 
@@ -183,7 +182,8 @@ def run_clean(inputs: AgentInputs, *, dry_run: bool) -> int:
     settings = inputs.settings()
     client = inputs.client()
     labels = (client.get(paths.node(settings.node)).get("metadata") or {}).get("labels") or {}
-    cleaner = Cleaner(settings.on(labels), client)
+    settings = settings.on(labels)
+    cleaner = Cleaner(settings, client, partitioner_of(settings))
     if (reason := cleaner.blocking_reason()) and not dry_run:
         return failed(reason)
     found = cleaner.left() if dry_run else cleaner.clean()
@@ -240,7 +240,7 @@ def partitioner_of(settings: AgentSettings) -> Partitioner | None:
         return None
     if settings.cards_file is not None:
         return FilePartitioner(Path(settings.cards_file))
-    return NvmlPartitioner(import_module("pynvml"))
+    return NvmlPartitioner()
 
 
 def _ends_for_good(settings: AgentSettings, client: KubeClient) -> bool:
@@ -255,7 +255,7 @@ def _ends_for_good(settings: AgentSettings, client: KubeClient) -> bool:
 def _cleaned(settings: AgentSettings, client: KubeClient) -> None:
     """The last act of an agent that will not come back."""
     try:
-        found = Cleaner(settings, client).clean()
+        found = Cleaner(settings, client, partitioner_of(settings)).clean()
     except KubeError as error:
         _log.warning("node_not_cleaned", node=settings.node, error=str(error))
         return

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from ctypes import byref, c_uint
+from importlib import import_module
 from typing import Any, Final, TypeVar
 
 from hami_plugins.model.devices import Profile, SlicePlacement
@@ -24,9 +25,10 @@ _ENGINES: Final = frozenset("+-")
 
 
 class NvmlPartitioner:
-    """Cuts the cards of this machine. ``library`` is the module ``pynvml``, initialized by discovery."""
+    """Cuts the cards of this machine. ``library`` is the module ``pynvml``; without one it is loaded when it is needed,
+    and initialized where it is not."""
 
-    def __init__(self, library: Any) -> None:
+    def __init__(self, library: Any = None) -> None:
         self._nvml = library
 
     def possible(self) -> Mapping[DeviceId, tuple[Profile, ...]]:
@@ -49,7 +51,18 @@ class NvmlPartitioner:
         self._try(lambda: self._destroy(place), f"remove MIG instance {place}")
 
     def _try(self, ask: Callable[[], _Value], what: str) -> _Value:
+        if self._nvml is None:
+            try:
+                self._nvml = import_module("pynvml")
+            except ImportError as error:
+                raise PartitionError(f"cannot {what}: the package nvidia-ml-py is missing") from error
         try:
+            try:
+                return ask()
+            except self._nvml.NVMLError as error:
+                if error.value != self._nvml.NVML_ERROR_UNINITIALIZED:
+                    raise
+            self._nvml.nvmlInit()
             return ask()
         except self._nvml.NVMLError as error:
             raise PartitionError(f"cannot {what}: {error}") from error

@@ -11,6 +11,7 @@ from typing import Any
 
 NOT_SUPPORTED, NOT_FOUND, NOT_LOADED, TIMEOUT, LOST = 3, 6, 9, 10, 15
 _WORDS = {
+    1: "Uninitialized",
     NOT_SUPPORTED: "Not Supported",
     NOT_FOUND: "Not Found",
     NOT_LOADED: "Driver Not Loaded",

@@ -20,6 +20,7 @@ from tests.waiting import wait_for
 from volcano_vgpu.agent import config
 from volcano_vgpu.agent.app import Agent
 from volcano_vgpu.agent.metrics import AgentMetrics
+from volcano_vgpu.core.settings import AgentSettings
 from volcano_vgpu.discovery.file import FileDiscovery
 from volcano_vgpu.discovery.file_partitions import FilePartitioner
 
@@ -81,7 +82,24 @@ class EmulatedNode:
 
     def start_agent(self, text: str = "") -> Agent:
         """An agent that somebody has to stop."""
-        settings = config.load(
+        settings = self.settings(text)
+        api = replace(self.api, component="agent")
+        agent = Agent(
+            settings,
+            api,
+            FileDiscovery(self.cards),
+            partitioner=FilePartitioner(self.cards),
+            metrics=AgentMetrics(),
+            hasty=api.within(5.0),
+            collect_seconds=0.1,
+            rival_seconds=0.1,
+        )
+        agent.start()
+        return agent
+
+    def settings(self, text: str = "") -> AgentSettings:
+        """The settings of an agent on this node."""
+        return config.load(
             text,
             {
                 "NODE_NAME": self.name,
@@ -97,19 +115,6 @@ class EmulatedNode:
                 "HAMI_PLUGINS__VOLCANO_VGPU__LISTEN__PORT": "0",
             },
         )
-        api = replace(self.api, component="agent")
-        agent = Agent(
-            settings,
-            api,
-            FileDiscovery(self.cards),
-            partitioner=FilePartitioner(self.cards),
-            metrics=AgentMetrics(),
-            hasty=api.within(5.0),
-            collect_seconds=0.1,
-            rival_seconds=0.1,
-        )
-        agent.start()
-        return agent
 
     def node(self) -> Mapping[str, Any]:
         """The node as the API server has it."""

@@ -21,7 +21,8 @@ from tests.integration.volcano_vgpu import machines
 from tests.integration.volcano_vgpu.machines import NODE, Machine
 from tests.unit.volcano_vgpu.test_flexible_mig import a_pod, place
 from tests.waiting import wait_for
-from volcano_vgpu.agent.mig_preparer import JournalFile, MigPreparer
+from volcano_vgpu.agent.cleanup import Cleaner
+from volcano_vgpu.agent.mig_preparer import JournalFile, MigPreparer, take_back
 from volcano_vgpu.core.flexible_mig import BlockedPromise, GpuInstance, Journal, MigPlace
 from volcano_vgpu.discovery.file_partitions import FilePartitioner
 from volcano_vgpu.discovery.partitions import PartitionError
@@ -369,3 +370,52 @@ def test_nothing_is_made_where_that_is_not_set_or_volcano_chooses(machine: Machi
         machine.create(bound("one", place(0)))
         wait_for(lambda: machine.waits("one") or machine.pod("one").get("status", {}).get("phase"), "it is looked at")
         assert listed(machine) == {FOREIGN_PLACE}
+
+
+def taken_back(node: Node, at: str = "") -> str:
+    journal = JournalFile(node.journal)
+    partitioner = Killing(FilePartitioner(node.cards), at)
+    return take_back(journal, partitioner, node.listed or (), "n1", nvidia.SPEC)
+
+
+def test_an_agent_that_ends_for_good_takes_its_idle_instances_back(node: Node) -> None:
+    node.listed = [a_pod("p", place(0)), a_pod("q", place(1))]
+    node.agent().prepare()
+    node.listed = [a_pod("p", place(0)), a_pod("new", place(2))]
+    assert taken_back(node) == (
+        "MIG instances 1g.5gb at 0 of GPU-a: a pod or a process uses them; end it, and run this again"
+    )
+    assert set(node.instances) == {FOREIGN_PLACE, place(0)}
+    node.listed = []
+    assert taken_back(node) == ""
+    assert set(node.instances) == {FOREIGN_PLACE}
+    assert not node.journal.exists()
+
+
+def test_what_the_driver_does_not_remove_is_named_and_stays_ours(node: Node) -> None:
+    node.listed = [a_pod("p", place(0))]
+    node.agent().prepare()
+    node.listed = []
+    assert "destroy: Insufficient Resources" in taken_back(node, "refused destroy")
+    assert "a pod or a process uses them" in taken_back(node, "pretended destroy")
+    assert taken_back(node) == ""
+    assert set(node.instances) == {FOREIGN_PLACE}
+
+
+@pytest.mark.parametrize("flexible", [True, False])
+def test_a_cleaned_node_has_no_instance_and_no_journal_of_the_agent(machine: Machine, *, flexible: bool) -> None:
+    machine.write_cards({"uuid": A, "memory": 40960, "mig": [FOREIGN], "migProfiles": CUTS})
+    with machine.agent(FLEXIBLE) as agent:
+        wait_for(lambda: not agent.trouble, f"the agent is ready, but: {agent.trouble}")
+        uid = machine.create(bound("one", place(0)))
+        machine.started(uid)
+    machine.api.delete(paths.pod("default", "one"))
+    wait_for(lambda: not machine.find_pod("one"), "the pod is gone")
+    settings = machine.settings(FLEXIBLE)
+    cleaner = Cleaner(settings, machine.api, FilePartitioner(machine.cards) if flexible else None)
+    journal = str(machine.root / "hook" / "mig-instances.json")
+    assert journal in cleaner.left().removed
+    remains = cleaner.clean()
+    assert (listed(machine) == {FOREIGN_PLACE}) is flexible
+    assert any(journal in each for each in remains.removed) is flexible
+    assert any("set flexibleMig, and run this again" in each for each in remains.kept) is not flexible

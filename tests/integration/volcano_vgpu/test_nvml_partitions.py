@@ -58,6 +58,7 @@ PLACES = {19: [(at, 1) for at in range(7)], 9: [(0, 4), (4, 4)], 0: [(0, 8)], 20
 class MigNvml(FakeNvml):
     """A driver that can cut a card."""
 
+    NVML_ERROR_UNINITIALIZED = 1
     NVML_GPU_INSTANCE_PROFILE_COUNT = 8
     NVML_COMPUTE_INSTANCE_PROFILE_COUNT = 5
     NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED = 0
@@ -200,6 +201,22 @@ def test_a_driver_that_does_not_answer_is_an_error_with_the_reason(function: str
     nvml.broken[function] = 999
     with pytest.raises(PartitionError, match=words):
         getattr(cut(nvml), call)()
+
+
+def test_a_library_that_is_not_initialized_is_once() -> None:
+    nvml = driver()
+    partitioner = cut(nvml)
+    nvml.broken["nvmlDeviceGetCount"] = 1
+    with pytest.raises(PartitionError):
+        partitioner.existing()
+    assert nvml.open == 1
+
+    def begin() -> None:
+        nvml.broken.pop("nvmlDeviceGetCount", None)
+
+    nvml.nvmlInit = begin  # type: ignore[method-assign]
+    nvml.broken["nvmlDeviceGetCount"] = 1
+    assert partitioner.existing() == ()
 
 
 def test_a_mig_device_that_cannot_be_read_hides_nothing_silently() -> None:
