@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hami_plugins.model.nodes import Problem
     from hami_plugins.output.page import Heading
     from hami_plugins.output.rows import Table, TextLine
-    from hami_plugins.plan import Plan, PlanUnit
+    from hami_plugins.plan import Plan, PlanUnit, PodPlan
     from hami_plugins.plan.completeness import Gap
 
 NANOSECONDS: Final = 10**9
@@ -89,7 +89,7 @@ def check_page(path: str | None) -> None:
 def _planned(
     planner: Planner, snapshot: ClusterSnapshot, units: tuple[PlanUnit, ...], now_ns: int, *, preemption: bool
 ) -> Plan:
-    pods = sum(len(unit.pods) for unit in units)
+    pods = sum(unit.size for unit in units)
     with inputs.advancing(f"planning {counted(pods, 'pod')}", pods) as progress:
         return planner.plan(snapshot, units, now_ns=now_ns, progress=progress, preemption=preemption)
 
@@ -104,7 +104,7 @@ def _answer(order: PlanOptions, source: ClusterSource, found: Plan, submitted: S
     with inputs.working("looking for reasons and changes", when=len(found.pods) >= MOST_ROWS):
         answers = Answers(found, planner)
     if order.html is not None:
-        title = f"Plan of {counted(len(found.pods), 'pod')}"
+        title = f"Plan of {counted(found.size, 'pod')}"
         write_page(order.html, answers, submitted, title=title, source=source.words(), usage=order.usage or ())
         output.remark(f"page: {Path(order.html).absolute().as_uri()}")
     if order.form is not Form.TABLE:
@@ -129,7 +129,8 @@ def _print_annotations(found: Plan, dialect: Dialect) -> None:
         elif each.stage is Stage.PLACED:
             output.line(f"# {each.pod.full_name}: requests resources of {each.intake.dialect}")
         else:
-            output.line(f"# {each.pod.full_name}: {tables.status(each)}")
+            (name,) = replica_rows.ranged_plans([each])
+            output.line(f"# {name}: {tables.status(each)}")
 
 
 def tell(found: Plan, answers: Answers, submitted: Submission | None = None) -> None:
@@ -186,14 +187,14 @@ def print_gaps(gaps: Sequence[Gap]) -> None:
 
 def _note(found: Plan) -> None:
     """Where the upstream scheduler may do otherwise, each once with the pods that it is about."""
-    pods: dict[str, list[str]] = {}
+    pods: dict[str, list[PodPlan]] = {}
     for each in found.pods:
         for note in each.notes:
-            pods.setdefault(note, []).append(each.pod.full_name)
+            pods.setdefault(note, []).append(each)
     if pods:
         output.line()
-    for note, names in pods.items():
-        first, *others = replica_rows.ranged(names)
+    for note, noted in pods.items():
+        first, *others = replica_rows.ranged_plans(noted)
         more = f" and {len(others)} more" if others else ""
         output.prose(f"note: {first}{more}: {note}", "warn")
 

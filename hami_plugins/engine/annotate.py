@@ -41,12 +41,13 @@ def annotations_with(
     """The same for a pod that is given these shares of a node's devices."""
     devices = dict(zip(entry.ids, entry.state.shape.devices, strict=True))
     written: dict[str, str] = {}
+    vendors = {share.vendor for allocation in allocations for share in allocation.shares}
     for spec in registry:
+        if spec.name not in vendors and not _lists_nothing(spec, pod):
+            continue
         containers = tuple(
             tuple(share for share in allocation.shares if share.vendor == spec.name) for allocation in allocations
         )
-        if not any(containers) and not _lists_nothing(spec, pod):
-            continue
         view = AllocationView(
             spec=spec,
             pod=pod,

@@ -57,6 +57,22 @@ def intake_of(replica: Pod, known: PodInfo) -> PodInfo:
     return replace(known, submitted=replica, pod=pod, admission=replace(known.admission, pod=pod))
 
 
+def later(pod: Pod, by: int) -> Pod:
+    """The replica whose number is so much higher: its name ends in the number, as may a label and an annotation."""
+    name, _, number = pod.name.rpartition("-")
+    return replace(
+        pod,
+        name=f"{name}-{int(number) + by}",
+        labels=_numbered(pod.labels, by),
+        annotations=_numbered(pod.annotations, by),
+    )
+
+
+def _numbered(texts: Mapping[str, str], by: int) -> Mapping[str, str]:
+    number = texts.get(TASK_INDEX_KEY)
+    return texts if number is None else {**texts, TASK_INDEX_KEY: str(int(number) + by)}
+
+
 def are_shared(known: PodInfo) -> bool:
     """Whether replicas of a pod can share what was made of it."""
     return known.admission.allowed and not known.refusal

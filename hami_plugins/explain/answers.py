@@ -32,7 +32,7 @@ from hami_plugins.suggest.changes import ChangeKind, Counterfactual
 MOST_ADVISED: Final = 24
 """Different refusals for which ways out are looked for."""
 
-MOST_LOOKS: Final = 5_000_000
+MOST_LOOKS: Final = 3_000_000
 """Pods times nodes up to which the choice of each node is told in full."""
 
 _CHANGEABLE: Final = frozenset({Stage.NODES, Stage.ADMISSION, Stage.QUOTA})
@@ -93,11 +93,16 @@ class WorkloadRefusal:
     @property
     def title(self) -> str:
         """The names of the pods, or the first of them and how many more there are."""
-        first, *others = replica_rows.ranged(plan.pod.full_name for plan in self.pods)
+        first, *others = replica_rows.ranged_plans(self.pods)
         if not others:
             return first
-        alike = sum(1 for plan in self.pods if replica_rows.is_among(plan.pod.full_name, first))
-        return f"{first} and {messages.counted(len(self.pods) - alike, 'more pod')}"
+        alike = replica_rows.size(plan for plan in self.pods if replica_rows.is_among(plan.pod.full_name, first))
+        return f"{first} and {messages.counted(self.size - alike, 'more pod')}"
+
+    @property
+    def size(self) -> int:
+        """How many pods are refused."""
+        return replica_rows.size(self.pods)
 
 
 _Asked: TypeAlias = tuple[PodDemand, Policy, str, int]

@@ -109,7 +109,7 @@ class EnqueueSuggestions:
         self._proofs -= 1
         again = self._planner.plan(enqueue.applied(standing, proposal.changes), (unit,))
         placed = [plan.decision for plan in again.pods if plan.unit == unit.name and plan.stage is Stage.PLACED]
-        enough = len(placed) >= min(max(unit.min_member, 1), len(unit.pods))
+        enough = len(placed) >= min(max(unit.min_member, 1), unit.size)
         return placed[0].node if enough and placed and isinstance(placed[0], Placed) else None
 
 

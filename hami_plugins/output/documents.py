@@ -67,9 +67,9 @@ def streamed_plan(
         "apiVersion": API_VERSION,
         "kind": "Plan",
         "summary": {
-            "pods": len(content.pods),
+            "pods": content.size,
             "placed": placed,
-            "refused": len(content.pods) - placed,
+            "refused": content.size - placed,
             "nodes": len(content.before.nodes),
             "workloads": submitted.objects,
             "skipped": len(submitted.skipped),
@@ -94,6 +94,7 @@ def pod(answer: PodAnswer, *, dialect: Dialect | None = None) -> schema.PodDocum
     return {
         "namespace": found.namespace,
         "name": found.name,
+        "replicas": content.count,
         "workload": content.unit,
         "dialect": content.intake.dialect.value,
         "scheduler": found.scheduler,

@@ -246,6 +246,9 @@ class PodDocument(TypedDict):
 
     namespace: str
     name: str
+    replicas: int
+    """How many pods it is about: itself and the replicas numbered after it, all with the same answer. Of a run of more
+    than 1,000 pods those without a place are put together."""
     workload: str
     """The workload it comes from, as ``Kind/namespace/name``."""
     dialect: Literal["hami", "volcano", "koordinator"]

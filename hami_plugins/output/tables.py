@@ -132,7 +132,7 @@ def node_after(content: Plan, name: NodeName, registry: Registry) -> str:
 def summary(content: Plan, submitted: Submission | None = None) -> TextLine:
     """How many pods are placed, and how many workloads are not planned at all."""
     placed = sum(1 for each in content.pods if each.stage is Stage.PLACED)
-    words = f"{placed:,} of {messages.counted(len(content.pods), 'pod')} placed"
+    words = f"{placed:,} of {messages.counted(content.size, 'pod')} placed"
     made_room = sum(1 for each in content.pods if each.by_eviction is not None)
     if made_room:
         victims = sum(len(each.victims) for each in content.evictions)

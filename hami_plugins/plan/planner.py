@@ -49,6 +49,11 @@ class Plan:
     in_vain: Mapping[str, NoVictims] = field(default_factory=dict)
 
     @property
+    def size(self) -> int:
+        """How many pods it is about."""
+        return sum(pod.count for pod in self.pods)
+
+    @property
     def complete(self) -> bool:
         """Whether every pod found a place."""
         return all(pod.stage is Stage.PLACED for pod in self.pods)

@@ -16,14 +16,28 @@ _MOST_RUNS = 8
 
 def ranged(names: Iterable[str]) -> tuple[str, ...]:
     """The names in their order, those of replicas as one: ``team/web-[0-3,7]``."""
+    return _ranged((name, 1) for name in names)
+
+
+def ranged_plans(plans: Iterable[PodPlan]) -> tuple[str, ...]:
+    """The same of planned pods, each of which may stand for the replicas after it."""
+    return _ranged((plan.pod.full_name, plan.count) for plan in plans)
+
+
+def _ranged(counted: Iterable[tuple[str, int]]) -> tuple[str, ...]:
     numbers: dict[str, list[int]] = {}
-    for name in names:
+    for name, count in counted:
         match = _NUMBERED.fullmatch(name)
         if match is None:
             numbers.setdefault(name, [])
         else:
-            numbers.setdefault(match[1], []).append(int(match[2]))
+            numbers.setdefault(match[1], []).extend(range(int(match[2]), int(match[2]) + count))
     return tuple(_written(prefix, found) for prefix, found in numbers.items())
+
+
+def size(plans: Iterable[PodPlan]) -> int:
+    """How many pods some plans are about."""
+    return sum(plan.count for plan in plans)
 
 
 def _written(prefix: str, numbers: list[int]) -> str:
@@ -46,7 +60,7 @@ def grouped(
     """Pods of one workload that follow each other with the same answer, under one name."""
     for _, group in groupby(plans, key=lambda plan: (plan.unit, _base(plan.pod.full_name), answer(plan))):
         together = tuple(group)
-        (name,) = ranged(plan.pod.full_name for plan in together)
+        (name,) = ranged_plans(together)
         yield name, together
 
 

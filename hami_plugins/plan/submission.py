@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from hami_plugins.engine import replicas
 from hami_plugins.engine.claims.usage import together
 from hami_plugins.engine.eligibility import objection
 from hami_plugins.inputs.workloads import Submission, Workload
@@ -35,15 +36,23 @@ def units(submission: Submission, snapshot: ClusterSnapshot) -> tuple[PlanUnit, 
     """What to plan, in the order of the documents; the members of one gang stand where its first member stood."""
     made: dict[str, PlanUnit] = {}
     for workload in submission.workloads:
-        pods = tuple(_pods(workload, snapshot))
+        listed = tuple(_pods(workload, snapshot))
+        pods, counts = tuple(pod for pod, _ in listed), tuple(count for _, count in listed)
         key = f"gang {workload.gang.group}" if workload.gang is not None else f"{workload.kind} {workload.full_name}"
         known = made.get(key)
         if known is not None:
             notes = tuple(dict.fromkeys((*known.notes, *workload.notes)))
-            made[key] = replace(known, pods=known.pods + pods, tasks=known.tasks + _tasks(pods), notes=notes)
+            counts = known.numbers + counts
+            pods, tasks = known.pods + pods, known.tasks + _tasks(pods)
+            made[key] = replace(known, pods=pods, tasks=tasks, notes=notes, counts=_written(counts))
         else:
-            made[key] = _unit(workload, pods)
+            made[key] = replace(_unit(workload, pods), counts=_written(counts))
     return tuple(made.values())
+
+
+def _written(counts: tuple[int, ...]) -> tuple[int, ...]:
+    """The numbers of pods, where any is not one."""
+    return counts if any(count != 1 for count in counts) else ()
 
 
 def in_gang(unit: PlanUnit, gang: Gang) -> PlanUnit:
@@ -78,20 +87,24 @@ def _tasks(pods: tuple[Pod, ...]) -> tuple[str, ...]:
     return tuple(pod.annotations.get(TASK_KEY, "") for pod in pods)
 
 
-def _pods(workload: Workload, snapshot: ClusterSnapshot) -> Iterator[Pod]:
+def _pods(workload: Workload, snapshot: ClusterSnapshot) -> Iterator[tuple[Pod, int]]:
+    """The pods of a workload, the first ``ONE_BY_ONE`` of a run by themselves, the rest as one with their number."""
     of_group = workload.gang.annotations if workload.gang is not None else {}
-    template: tuple[object, Pod] | None = None
-    for copy in workload.pods:
-        if template is not None and template[0] is copy.raw["spec"]:
-            pod = _replica(template[1], copy)
-        else:
-            pod = objects.pod(copy.raw)
-            pod = replace(pod, of_group=of_group) if of_group else pod
-            template = copy.raw["spec"], pod
+    for single in workload.pods.single:
+        pod = objects.pod(single.raw)
+        yield (replace(pod, of_group=of_group) if of_group else pod), 1
+    for run in workload.pods.runs:
+        if not run.count:
+            continue
+        first = objects.pod(run.copy(0).raw)
+        first = replace(first, of_group=of_group) if of_group else first
         if workload.per_node:
-            yield from _one_per_node(pod, snapshot)
-        else:
-            yield pod
+            yield from ((pod, 1) for pod in _one_per_node(first, snapshot))
+            continue
+        for at in range(min(run.count, ONE_BY_ONE)):
+            yield (_replica(first, run.copy(at)) if at else first), 1
+        if run.count > ONE_BY_ONE:
+            yield replicas.later(first, ONE_BY_ONE), run.count - ONE_BY_ONE
 
 
 def _replica(pod: Pod, copy: PodCopy) -> Pod:
@@ -101,6 +114,9 @@ def _replica(pod: Pod, copy: PodCopy) -> Pod:
         return replace(objects.pod(copy.raw), of_group=pod.of_group)
     return replace(pod, name=copy.name, labels=metadata["labels"], annotations=metadata["annotations"])
 
+
+ONE_BY_ONE: Final = 1_000
+"""Pods of a run that are listed by themselves whatever becomes of them; of the others those that find a place are."""
 
 _OF_DAEMON_SETS: Final = (
     *(

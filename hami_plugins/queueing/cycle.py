@@ -8,7 +8,7 @@ Pods of other schedulers are decided by priority and age alone.
 from __future__ import annotations
 
 import heapq
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -23,7 +23,18 @@ from hami_plugins.model.pods import Pod
 from hami_plugins.queueing import gangs, queues, result, usage
 from hami_plugins.queueing.evaluator import PodEvaluator
 from hami_plugins.queueing.evictions import Evictor, RoomRequest, needed
-from hami_plugins.queueing.jobs import JobMember, QueuedJob, Trial, in_order, job_of, least_of, without_gated
+from hami_plugins.queueing.jobs import (
+    JobMember,
+    QueuedJob,
+    Trial,
+    counted,
+    in_order,
+    job_of,
+    least_of,
+    requests_of,
+    without_gated,
+)
+from hami_plugins.queueing.member_plans import about, held_back, incomplete
 from hami_plugins.queueing.members import MemberDecisions, stopped
 from hami_plugins.queueing.queues import Amounts, EnqueueAdmission, QueueSortKey
 from hami_plugins.queueing.quota_counts import QuotaCounts
@@ -86,7 +97,12 @@ class SchedulingCycle:
     def standing(self) -> ClusterSnapshot:
         """The cluster afterwards as Volcano sees it."""
         waiting = [(plan.unit, plan.pod) for plan in self.plans if plan.stage in _CREATED and plan.by_eviction is None]
-        return result.standing(self.snapshot, self._jobs, waiting)
+        return result.standing(self.snapshot, self._jobs, waiting, self._placed_replicas())
+
+    def _placed_replicas(self) -> dict[str, str]:
+        """The units of the pods that have places, where a unit does not list all of its pods."""
+        units = {job.unit.name for job in self._jobs if job.unit.counts}
+        return {plan.pod.full_name: plan.unit for plan in self.plans if plan.unit in units} if units else {}
 
     def _create(self, job: QueuedJob) -> None:
         """What happens when the pods are created: webhooks, then quotas. Those that remain are the job's members."""
@@ -101,15 +117,24 @@ class SchedulingCycle:
                 continue
             read = self._read(job, member)
             if read.intake is not None and (read.intake.refusal or not read.intake.admission.allowed):
-                self.plans.append(self._evaluator.refused(self.snapshot, job.unit.name, read.intake))
-            elif read.intake is not None and (stop := self._quotas.count_pod(read.intake.pod)):
-                self._emit(job, read, stop)
+                refused = self._evaluator.refused(self.snapshot, job.unit.name, read.intake)
+                self.plans.append(about(refused, read))
             else:
-                created.append(read)
+                created.extend(self._within_quota(job, read))
         job.members = deque(in_order(member for member in created if not member.pod.gated))
         job.gated = [member for member in created if member.pod.gated]
         for member in job.gated:
             self._emit(job, member, Stop(Stage.GATE, GATED))
+
+    def _within_quota(self, job: QueuedJob, member: JobMember) -> list[JobMember]:
+        """What of a member the API server creates; for the others the plan says which quota is used up."""
+        if member.intake is None or member.pod.namespace not in self.snapshot.quotas:
+            return [member]
+        for at in range(member.count):
+            if stop := self._quotas.count_pod(member.intake.pod):
+                self._emit(job, member.part(at, member.count - at), stop)
+                return [member.part(0, at)] if at else []
+        return [member]
 
     def _read(self, job: QueuedJob, member: JobMember) -> JobMember:
         """The member as the webhook leaves it, where that is needed now; HAMi's own quota is looked at in its turn."""
@@ -128,10 +153,10 @@ class SchedulingCycle:
         if job.unit.made_late:
             self._create(job)
             job.created = True
-        there = job.have + Counter(member.task for member in (*job.members, *job.gated))
+        there = job.have + counted((*job.members, *job.gated))
         missing = gangs.missing(job.need, there)
         if missing:
-            self._emit_all(job, stop or Stop(Stage.GANG, _incomplete(missing, "exist")))
+            self._emit_all(job, stop or Stop(Stage.GANG, incomplete(missing, "exist")))
 
     def _wait_for_group(self, job: QueuedJob) -> None:
         """A gang of Kubernetes waits for its group, and for as many pods as that needs, before any node is looked at.
@@ -143,9 +168,9 @@ class SchedulingCycle:
             why = f"it names the group {group} of {kubernetes_gangs.API_GROUP}, which does not exist; create it"
             self._emit_all(job, Stop(Stage.GATE, why))
             return
-        missing = gangs.missing(job.need, job.have + Counter(each.task for each in (*job.members, *job.gated)))
+        missing = gangs.missing(job.need, job.have + counted((*job.members, *job.gated)))
         if missing:
-            self._emit_all(job, Stop(Stage.GANG, _incomplete(missing, "exist")))
+            self._emit_all(job, Stop(Stage.GANG, incomplete(missing, "exist")))
 
     def _closed(self, job: QueuedJob) -> Stop | None:
         """Why the gang cannot even be made."""
@@ -207,7 +232,7 @@ class SchedulingCycle:
         planned: set[str] = set()
         for job in self._jobs:
             for member in (*job.members, *job.held) if job.volcano and job.created else ():
-                asked[job.queue] = queues.plus(asked.get(job.queue, {}), queues.requests_of(member.pod))
+                asked[job.queue] = queues.plus(asked.get(job.queue, {}), requests_of(member))
                 planned.add(member.pod.full_name)
         for pod in self.snapshot.pending:
             group = self.snapshot.pod_groups.get(f"{pod.namespace}/{pod.annotations.get(GROUP_KEY, '')}")
@@ -241,7 +266,7 @@ class SchedulingCycle:
         trial = self._tried(job, job.sets)
         missing = gangs.missing(job.need, trial.have)
         if missing:
-            plans = [_held_back(plan, _incomplete(missing, "would fit")) for plan in trial.plans]
+            plans = [held_back(plan, incomplete(missing, "would fit")) for plan in trial.plans]
             if self._by_eviction(job, needed(job), plans):
                 return bool(job.members)
             self.plans.extend(plans)
@@ -259,21 +284,27 @@ class SchedulingCycle:
         """What becomes of a gang that has yet to start; ``sets`` are devices that its members should have."""
         trial = Trial(self.snapshot, self._gate, job.have.copy(), dict(job.holds), sets, job.sets)
         members = list(job.members)
-        order = gangs.in_turn([member.task for member in members], job.need, trial.have)
-        for at in order:
-            member = members[at]
+        left = deque(gangs.turns([(member.task, member.count) for member in members], job.need, trial.have))
+        while left:
+            at, first, count = left.popleft()
+            member = members[at].part(first, count)
             plan = self._members.decide(job, member, trial.snapshot, trial.gate, trial.sets)
+            if not isinstance(plan.decision, Placed):
+                # Nothing has changed for the replicas after it, so that they are refused alike.
+                trial.plans.append(self._of_all(plan, member))
+                continue
             trial.plans.append(plan)
-            if isinstance(plan.decision, Placed):
-                trial.sets = self._evaluator.given(trial.sets, plan, plan.decision)
-                trial.used = self._evaluator.given(trial.used, plan, plan.decision)
-                trial.snapshot = assigned(trial.snapshot, plan.pod, plan.decision)
-                trial.gate = _given(trial.gate, job, plan.pod)
-                trial.holds = queues.plus(trial.holds, queues.requests_of(plan.pod))
-                trial.have[member.task] += 1
-                if not gangs.missing(job.need, trial.have):
-                    break
-        trial.left = deque(members[at] for at in sorted(order[len(trial.plans) :]))
+            trial.sets = self._evaluator.given(trial.sets, plan, plan.decision)
+            trial.used = self._evaluator.given(trial.used, plan, plan.decision)
+            trial.snapshot = assigned(trial.snapshot, plan.pod, plan.decision)
+            trial.gate = _given(trial.gate, job, plan.pod)
+            trial.holds = queues.plus(trial.holds, queues.requests_of(plan.pod))
+            trial.have[member.task] += 1
+            if count > 1:
+                left.appendleft(gangs.Turn(at, first + 1, count - 1))
+            if not gangs.missing(job.need, trial.have):
+                break
+        trial.left = deque(members[turn.at].part(turn.first, turn.size) for turn in sorted(left))
         return trial
 
     def _one_more(self, job: QueuedJob) -> bool:
@@ -281,10 +312,15 @@ class SchedulingCycle:
         while job.members:
             member = job.members.popleft()
             plan = self._members.decide(job, member, self.snapshot, self._gate, job.sets)
-            if plan.stage is not Stage.PLACED and not job.volcano and self._by_eviction(job, [member], [plan]):
+            refused = plan.stage is not Stage.PLACED
+            if refused and not job.volcano and self._by_eviction(job, [member.part(0, 1)], [plan]):
+                self._put_back(job, member)
                 continue
-            self.plans.append(plan)
-            if isinstance(plan.decision, Placed):
+            if not isinstance(plan.decision, Placed):
+                self.plans.append(self._of_all(plan, member))
+            else:
+                self._put_back(job, member)
+                self.plans.append(plan)
                 job.sets = self._evaluator.given(job.sets, plan, plan.decision)
                 self.snapshot = assigned(self.snapshot, plan.pod, plan.decision)
                 self._gate = _given(self._gate, job, plan.pod)
@@ -292,6 +328,17 @@ class SchedulingCycle:
                 if job.volcano:
                     break
         return bool(job.members)
+
+    def _put_back(self, job: QueuedJob, member: JobMember) -> None:
+        """The replicas after the first pod of a member have their turn next."""
+        rest = member.rest()
+        if rest is not None:
+            job.members.appendleft(rest)
+
+    def _of_all(self, plan: PodPlan, member: JobMember) -> PodPlan:
+        """The answer of the first pod of a member as that of all of its pods."""
+        self._progress(member.count - 1)
+        return about(plan, member)
 
     def _past_the_gate(self, job: QueuedJob, stop: Stop, hold: EnqueueBlock) -> bool:
         """Try evictions alone for a job for which the gate leaves too little; whether it has further members then."""
@@ -319,7 +366,7 @@ class SchedulingCycle:
             return False
         gate = self._gate if job.volcano else None
         if self._seen[0] is not self.snapshot:
-            self._seen = self.snapshot, result.grouped(self.snapshot, self._jobs)
+            self._seen = self.snapshot, result.grouped(self.snapshot, self._jobs, self._placed_replicas())
         made = self._evictor(RoomRequest(self._seen[1], infos, gate))
         if made is None:
             return False
@@ -341,9 +388,9 @@ class SchedulingCycle:
 
     def _emit(self, job: QueuedJob, member: JobMember, stop: Stop) -> None:
         """The plan of a member that does not come to a decision."""
-        self._progress(1)
+        self._progress(member.count)
         intake = member.intake or self._evaluator.read(member.pod)
-        self.plans.append(stopped(job, intake, self.snapshot, stop))
+        self.plans.append(about(stopped(job, intake, self.snapshot, stop), member))
 
 
 def _lane(job: QueuedJob) -> str:
@@ -353,20 +400,3 @@ def _lane(job: QueuedJob) -> str:
 
 def _given(gate: EnqueueAdmission | None, job: QueuedJob, pod: Pod) -> EnqueueAdmission | None:
     return gate.given(job.queue, queues.requests_of(pod)) if gate is not None and job.volcano else gate
-
-
-def _incomplete(missing: Sequence[gangs.Missing], what: str) -> str:
-    """Why a gang waits: too few of it altogether, or else of some of its tasks."""
-    whole = [each for each in missing if not each.task]
-    parts = [
-        f"{each.needed} {f'of task {each.task} ' if each.task else ''}have to start together and {each.have} {what}"
-        for each in whole or missing
-    ]
-    return f"its gang waits: {', '.join(parts)}"
-
-
-def _held_back(plan: PodPlan, why: str) -> PodPlan:
-    """A gang member that would have fitted, or not, but must wait for the others either way."""
-    if plan.stage is not Stage.PLACED:
-        return plan
-    return PodPlan(unit=plan.unit, intake=plan.intake, stage=Stage.GANG, before=plan.before, why=why)

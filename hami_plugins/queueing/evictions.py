@@ -34,12 +34,18 @@ Evictor: TypeAlias = Callable[[RoomRequest], MadeRoom | None]
 
 
 def needed(job: QueuedJob) -> list[JobMember]:
-    """The members without which a gang cannot start, in the order in which they are tried."""
+    """The members without which a gang cannot start, in the order in which they are tried.
+
+    None for a gang that would need some of very many replicas: a search for so many victims would not end.
+    """
     have, found = job.have.copy(), list[JobMember]()
     members = list(job.members)
-    for at in gangs.in_turn([member.task for member in members], job.need, have):
+    for turn in gangs.turns([(member.task, member.count) for member in members], job.need, have):
         if not gangs.missing(job.need, have):
             break
-        found.append(members[at])
-        have[members[at].task] += 1
+        member = members[turn.at]
+        if member.count > 1:
+            return []
+        found.append(member)
+        have[member.task] += 1
     return found

@@ -46,30 +46,49 @@ def missing(need: Need, have: Mapping[str, int]) -> tuple[Missing, ...]:
     return tuple(found)
 
 
-def in_turn(tasks: Sequence[str], need: Need, have: Mapping[str, int]) -> list[int]:
-    """The order in which members are tried: first those that tasks need, then the others; each in the order given."""
+class Turn(NamedTuple):
+    """``size`` of the pods of the member ``at``, without those before ``first``."""
+
+    at: int
+    first: int
+    size: int
+
+
+def turns(members: Sequence[tuple[str, int]], need: Need, have: Mapping[str, int]) -> list[Turn]:
+    """The order in which members are tried: first those that tasks need, then the others; each in the order given.
+
+    ``members`` are their tasks, and how many pods each stands for.
+    """
     left = {task: least - have.get(task, 0) for task, least in need.by_task}
-    first: list[int] = []
-    rest: list[int] = []
-    for at, task in enumerate(tasks):
-        if left.get(task, 0) > 0:
-            left[task] -= 1
-            first.append(at)
-        else:
-            rest.append(at)
+    first: list[Turn] = []
+    rest: list[Turn] = []
+    for at, (task, count) in enumerate(members):
+        needed = max(min(left.get(task, 0), count), 0)
+        if needed:
+            left[task] -= needed
+            first.append(Turn(at, 0, needed))
+        if needed < count:
+            rest.append(Turn(at, needed, count - needed))
     return first + rest
 
 
-def least_requests(members: Iterable[tuple[str, Mapping[str, int]]], need: Need) -> dict[str, int]:
+def in_turn(tasks: Sequence[str], need: Need, have: Mapping[str, int]) -> list[int]:
+    """The same of single pods: their places."""
+    return [turn.at for turn in turns([(task, 1) for task in tasks], need, have)]
+
+
+def least_requests(members: Iterable[tuple[str, Mapping[str, int], int]], need: Need) -> dict[str, int]:
     """What the members that have to start ask together (plain requests, nano units): the first of each task.
 
-    ``members`` are their tasks and requests, in order (Volcano 1.14.1
+    ``members`` are their tasks, requests and numbers of pods, in order (Volcano 1.14.1
     ``pkg/controllers/podgroup/pg_controller_handler.go``: a PodGroup's ``minResources``).
     """
     listed = list(members)
-    chosen = in_turn([task for task, _ in listed], need, {})[: need.members]
     total: dict[str, int] = {}
-    for at in chosen:
-        for resource, amount in listed[at][1].items():
-            total[resource] = total.get(resource, 0) + amount
+    missing = need.members
+    for turn in turns([(task, count) for task, _, count in listed], need, {}):
+        count = min(turn.size, missing)
+        missing -= count
+        for resource, amount in listed[turn.at][1].items() if count else ():
+            total[resource] = total.get(resource, 0) + amount * count
     return total

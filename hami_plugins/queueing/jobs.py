@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from hami_plugins.engine import replicas
 from hami_plugins.engine.alike import Sets
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.inputs.workloads.gangs import known_group
@@ -22,12 +23,28 @@ from hami_plugins.wire.gang_keys import TASK_INDEX_KEY, TASK_KEY
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobMember:
-    """One pod of a job. ``waits`` says that it was there before; ``intake`` is what it says, once it has been read."""
+    """One pod of a job, and ``count`` - 1 replicas numbered after it.
+
+    ``waits`` says that it was there before; ``intake`` is what it says, once it has been read.
+    """
 
     pod: Pod
     task: str
     waits: bool = False
     intake: PodInfo | None = None
+    count: int = 1
+
+    def part(self, first: int, count: int) -> JobMember:
+        """``count`` of its pods, without those before ``first``."""
+        if first == 0:
+            return self if count == self.count else replace(self, count=count)
+        pod = replicas.later(self.pod, first)
+        intake = None if self.intake is None else replicas.intake_of(pod, self.intake)
+        return replace(self, pod=pod, intake=intake, count=count)
+
+    def rest(self) -> JobMember | None:
+        """Its pods but the first, if there are any."""
+        return self.part(1, self.count - 1) if self.count > 1 else None
 
 
 @dataclass(slots=True, eq=False)
@@ -85,7 +102,10 @@ def job_of(snapshot: ClusterSnapshot, at: int, unit: PlanUnit) -> QueuedJob:
     """A unit with what the cluster knows of its gang: members that run or wait already, and what it is worth."""
     known = known_group(unit.group, snapshot.pod_groups) if unit.group else None
     pods = [_with_priority(pod, snapshot) for pod in unit.pods]
-    members = [JobMember(pod, task) for pod, task in zip(pods, unit.tasks or ("",) * len(pods), strict=True)]
+    members = [
+        JobMember(pod, task, count=count)
+        for pod, task, count in zip(pods, unit.tasks or ("",) * len(pods), unit.numbers, strict=True)
+    ]
     have: Counter[str] = Counter()
     if known is not None:
         named = {pod.full_name for pod in pods}
@@ -109,6 +129,20 @@ def job_of(snapshot: ClusterSnapshot, at: int, unit: PlanUnit) -> QueuedJob:
         have=have,
         created=not unit.made_late,
     )
+
+
+def counted(members: Iterable[JobMember]) -> Counter[str]:
+    """How many pods of each task there are."""
+    found: Counter[str] = Counter()
+    for member in members:
+        found[member.task] += member.count
+    return found
+
+
+def requests_of(member: JobMember) -> Amounts:
+    """What all pods of a member ask for together."""
+    requests = queues.requests_of(member.pod)
+    return requests if member.count == 1 else {name: amount * member.count for name, amount in requests.items()}
 
 
 def in_order(members: Iterable[JobMember]) -> list[JobMember]:
@@ -151,12 +185,14 @@ def least_of(job: QueuedJob) -> Amounts | None:
         if job.known.phase in queues.ADMITTED or job.known.min_resources is None:
             return None
         return queues.plain(job.known.min_resources)
-    return gangs.least_requests(((member.task, queues.requests_of(member.pod)) for member in job.members), job.need)
+    return gangs.least_requests(
+        ((member.task, queues.requests_of(member.pod), member.count) for member in job.members), job.need
+    )
 
 
 def without_gated(job: QueuedJob, least: Amounts) -> dict[str, int]:
     """What a gang waits for while some of its pods have scheduling gates."""
     gated: Amounts = {}
     for member in job.gated:
-        gated = queues.plus(gated, queues.requests_of(member.pod))
+        gated = queues.plus(gated, requests_of(member))
     return {resource: max(amount - gated.get(resource, 0), 0) for resource, amount in least.items()}

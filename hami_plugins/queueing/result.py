@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from hami_plugins.model.cluster import ClusterSnapshot, PodGroup
 from hami_plugins.model.nodes import NodeEntry
@@ -12,19 +13,26 @@ from hami_plugins.queueing.jobs import QueuedJob
 from hami_plugins.queueing.queues import INQUEUE, RUNNING
 from hami_plugins.wire.gang_keys import GROUP_KEY
 
+_NO_REPLICAS: Final[Mapping[str, str]] = {}
+
 
 def standing(
-    snapshot: ClusterSnapshot, jobs: Sequence[QueuedJob], waiting: Iterable[tuple[str, Pod]]
+    snapshot: ClusterSnapshot,
+    jobs: Sequence[QueuedJob],
+    waiting: Iterable[tuple[str, Pod]],
+    replicas: Mapping[str, str] = _NO_REPLICAS,
 ) -> ClusterSnapshot:
     """The snapshot that a plan ended with, with the groups of the Volcano jobs that were let in.
 
-    ``waiting`` are the pods that found no place, each with the name of its unit.
+    ``waiting`` are the pods that found no place, each with the name of its unit; ``replicas`` are the units of placed
+    pods that their units do not list, by the full name of the pod.
     """
     counted = [job for job in jobs if job.volcano and (job.known is not None or job.counts is not None)]
     groups = {job.unit.name: _group(job) for job in counted}
     if not groups:
         return snapshot
     of_pod = {pod.full_name: groups[job.unit.name] for job in counted for pod in job.unit.pods}
+    of_pod |= {pod: groups[unit] for pod, unit in replicas.items() if unit in groups}
     nodes = tuple(_with_groups(entry, of_pod) for entry in snapshot.nodes)
     left = [_member(pod, groups.get(unit)) for unit, pod in waiting]
     named = {pod.full_name for pod in left} | of_pod.keys()
@@ -37,12 +45,18 @@ def standing(
     )
 
 
-def grouped(snapshot: ClusterSnapshot, jobs: Sequence[QueuedJob]) -> ClusterSnapshot:
-    """The snapshot with the PodGroups that Volcano makes for the jobs of a plan, and with its pods in them."""
+def grouped(
+    snapshot: ClusterSnapshot, jobs: Sequence[QueuedJob], replicas: Mapping[str, str] = _NO_REPLICAS
+) -> ClusterSnapshot:
+    """The snapshot with the PodGroups that Volcano makes for the jobs of a plan, and with its pods in them.
+
+    ``replicas`` as in ``standing``.
+    """
     groups = {job.unit.name: _group(job) for job in jobs if job.volcano and job.known is None}
     if not groups:
         return snapshot
     of_pod = {pod.full_name: groups[job.unit.name] for job in jobs if job.unit.name in groups for pod in job.unit.pods}
+    of_pod |= {pod: groups[unit] for pod, unit in replicas.items() if unit in groups}
     return replace(
         snapshot,
         nodes=tuple(_with_groups(entry, of_pod) for entry in snapshot.nodes),

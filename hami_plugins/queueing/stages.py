@@ -39,7 +39,8 @@ class PlanUnit:
     ``name`` is the workload's ``kind/namespace/name``; ``tasks`` names each pod's task, where there are tasks.
     ``group`` is the PodGroup's full name, ``exists`` whether anybody has made it, ``queue`` the Volcano queue.
     ``made_late`` says that the pods are made only when the gang has been let in (a Volcano Job's). ``notes`` are what
-    has to be known about all of its pods.
+    has to be known about all of its pods. ``counts`` says how many pods each of ``pods`` stands for: itself and the
+    replicas numbered after it; without it each is one.
     """
 
     name: str
@@ -54,6 +55,17 @@ class PlanUnit:
     exists: bool = True
     made_late: bool = False
     notes: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """How many pods each of ``pods`` stands for."""
+        return self.counts or (1,) * len(self.pods)
+
+    @property
+    def size(self) -> int:
+        """How many pods it has."""
+        return sum(self.counts) if self.counts else len(self.pods)
 
 
 class EnqueueBlock(NamedTuple):
@@ -93,7 +105,8 @@ class PodPlan:
     reason as the upstream scheduler spells it (empty when placed), ``why`` the reason in ours. ``notes`` say where the
     upstream scheduler may do otherwise, and what of the cluster one may not expect; ``differences`` are those of them
     that are about a release of Volcano. ``hold`` is set where a queue or the cluster's gate is the reason.
-    ``by_eviction`` is the place that a pod without one gets once other pods have been evicted for it.
+    ``by_eviction`` is the place that a pod without one gets once other pods have been evicted for it. ``count`` is how
+    many pods it is about: this one and the replicas numbered after it, all with the same answer.
     """
 
     unit: str
@@ -109,6 +122,7 @@ class PodPlan:
     hold: EnqueueBlock | None = None
     differences: tuple[Difference, ...] = ()
     by_eviction: Placed | None = None
+    count: int = 1
 
     @property
     def place(self) -> Placed | None:

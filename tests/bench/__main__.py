@@ -45,6 +45,7 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "commands": commands.plan_and_relax,
     "dump": commands.dump,
     "claims": claims.figures,
+    "replicas": commands.replicas,
     "gates": gates.figures,
     "victims": victims.figures,
     "volcano-victims": volcano_victims.figures,

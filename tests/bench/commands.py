@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import orjson
 
 from hami_plugins import library
 from hami_plugins.engine.decide import Decider
+from hami_plugins.inputs import fleets
 from hami_plugins.output import tables
 from hami_plugins.plan import Planner, submission
 from hami_plugins.suggest import relax
@@ -60,6 +62,48 @@ def dump(repeats: int = 3) -> Iterator[Figure]:
         nodes = cpu_seconds(repeats, "nodes", "--snapshot", str(listing))
     yield figure("plan of one pod, dump of 5,000 nodes / 30,000 pods, CPU", plan, unit="s", at_most=4.5)
     yield figure("nodes, dump of 5,000 nodes / 30,000 pods, CPU", nodes, unit="s", at_most=5.5)
+
+
+REPLICAS: Final = {"one workload of 100,000": (100_000,), "three workloads of 300,000": (300_000,) * 3}
+
+
+def replicas(repeats: int = 3) -> Iterator[Figure]:
+    """The whole process: very many replicas of one template on 200 nodes of 8 cards, which have room for 16,000.
+
+    In CPU seconds and in the most memory that the process held. When each replica was made by itself, 100,000 held
+    272 MiB.
+    """
+    limits = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 4000}
+    template = {"spec": {"containers": [{"name": "main", "resources": {"limits": limits}}]}}
+    with tempfile.TemporaryDirectory() as folder:
+        listing, manifest = Path(folder, "dump.json"), Path(folder, "many.json")
+        nodes = list(fleets.objects_of(fleets.add_nodes("h100x8=200")))
+        listing.write_bytes(orjson.dumps({"apiVersion": "v1", "kind": "List", "items": nodes}))
+        for name, counts in REPLICAS.items():
+            items = [
+                {
+                    "apiVersion": "apps/v1",
+                    "kind": "Deployment",
+                    "metadata": {"name": f"web{at}"},
+                    "spec": {"replicas": count, "template": template},
+                }
+                for at, count in enumerate(counts)
+            ]
+            manifest.write_bytes(orjson.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+            runs = [_child("plan", "-f", str(manifest), "--snapshot", str(listing)) for _ in range(repeats)]
+            yield figure(f"plan of {name} replicas, 200 nodes, CPU", [each[0] for each in runs], unit="s", at_most=5)
+            yield figure(f"plan of {name} replicas, peak memory", [each[1] for each in runs], unit="MiB", at_most=300)
+
+
+def _child(*words: str) -> tuple[float, float]:
+    """CPU seconds of a command, and the most memory (MiB) that it held."""
+    command = [sys.executable, "-m", "hami_plugins.cli", *words]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in {0, 1}:
+        raise ValueError(f"{' '.join(words)} ended with {process.returncode}")
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
 def cpu_seconds(repeats: int, *words: str) -> list[float]:

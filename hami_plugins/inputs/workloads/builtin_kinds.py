@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from hami_plugins.inputs.manifests.fields import Field
-from hami_plugins.inputs.workloads import pods, vcjobs
+from hami_plugins.inputs.workloads import pod_copies, pods, vcjobs
 from hami_plugins.inputs.workloads.gangs import Gang
+from hami_plugins.inputs.workloads.pod_copies import CopyRun, PodCopies
 from hami_plugins.inputs.workloads.pods import MAX_PODS, PodCopy
 from hami_plugins.inputs.workloads.runs import Expand, Run, SubmittedObject, controlled
 from hami_plugins.wire import kubernetes_gangs
@@ -20,24 +21,24 @@ def _pod(it: SubmittedObject) -> Iterator[Run]:
     texts = {key: words for key, words in (("labels", of.labels), ("annotations", of.annotations)) if key in given}
     metadata = {**given, **texts, "name": it.name, "namespace": it.namespace}
     raw = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": of.spec}
-    yield controlled(it, of, ())._replace(pods=(pods.checked(PodCopy(it.name, raw), it.field),))
+    yield controlled(it, of, PodCopies(single=(pods.checked(PodCopy(it.name, raw), it.field),)))
 
 
 def _replicated(it: SubmittedObject) -> Iterator[Run]:
     of = pods.template(it.spec.needed("template"), it.namespace)
-    yield controlled(it, of, pods.copies(of, it.name, it.spec.count("replicas", 1, most=MAX_PODS)))
+    yield controlled(it, of, pod_copies.copies(of, it.name, it.spec.count("replicas", 1, most=MAX_PODS)))
 
 
 def _stateful_set(it: SubmittedObject) -> Iterator[Run]:
     of = pods.template(it.spec.needed("template"), it.namespace)
     first = it.spec.inner("ordinals").count("start", 0)
-    yield controlled(it, of, pods.copies(of, it.name, it.spec.count("replicas", 1, most=MAX_PODS), first=first))
+    yield controlled(it, of, pod_copies.copies(of, it.name, it.spec.count("replicas", 1, most=MAX_PODS), first=first))
 
 
 def daemon_set(it: SubmittedObject) -> Iterator[Run]:
     """One pod for every eligible node."""
     of = pods.template(it.spec.needed("template"), it.namespace)
-    yield controlled(it, of, (of.pod(it.name),))._replace(per_node=True)
+    yield controlled(it, of, PodCopies((CopyRun(of, it.name, 1, numbered=False),)))._replace(per_node=True)
 
 
 def _job(it: SubmittedObject) -> Iterator[Run]:
@@ -60,10 +61,10 @@ def _runs_of(it: SubmittedObject, spec: Field) -> Run:
     at_once = min(parallelism, spec.count("completions", parallelism))
     gang = _native_gang(it, spec, parallelism)
     if gang is None:
-        return controlled(it, of, pods.copies(of, it.name, at_once))
+        return controlled(it, of, pod_copies.copies(of, it.name, at_once))
     group = {"schedulingGroup": {"podGroupName": it.name}}
     of = replace(of, spec={**of.spec, **group}, native_group=kubernetes_gangs.PREFIX + it.name)
-    return controlled(it, of, pods.copies(of, it.name, at_once))._replace(gang=gang)
+    return controlled(it, of, pod_copies.copies(of, it.name, at_once))._replace(gang=gang)
 
 
 def _native_gang(it: SubmittedObject, spec: Field, parallelism: int) -> Gang | None:

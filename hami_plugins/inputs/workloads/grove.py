@@ -39,6 +39,7 @@ def _pod_clique_set(it: SubmittedObject) -> Iterator[Run]:
     alone = [clique for name, clique in cliques.items() if name not in grouped]
     copies = it.spec.count("replicas", 0, most=MAX_PODS)
     pods.product(it.spec, copies, max(sum(clique.replicas for clique in cliques.values()), 1))
+    pods.gangs(it.spec, copies * max(sum(group.count("replicas", 1) for group in groups), 1))
     for at in range(copies):
         base: list[tuple[str, _Clique]] = [(f"{at}-{clique.name}", clique) for clique in alone]
         further: list[list[tuple[str, _Clique]]] = []

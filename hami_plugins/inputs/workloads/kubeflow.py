@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from hami_plugins.inputs.manifests.fields import Field
-from hami_plugins.inputs.workloads import pods
+from hami_plugins.inputs.workloads import pod_copies, pods
 from hami_plugins.inputs.workloads.gangs import DEFAULT_QUEUE, Gang
 from hami_plugins.inputs.workloads.pods import MAX_PODS, VOLCANO, PodTemplate
 from hami_plugins.inputs.workloads.runs import (
@@ -59,7 +59,7 @@ def _operators_gang(it: SubmittedObject, runs: list[Run]) -> tuple[Gang | None, 
     policy = it.spec.inner("runPolicy")
     named = policy.has("schedulingPolicy") or it.spec.has("schedulingPolicy")
     wanted = (policy if policy.has("schedulingPolicy") else it.spec).inner("schedulingPolicy")
-    under_volcano = any(pods.scheduler_of(run.pods) == VOLCANO for run in runs)
+    under_volcano = any(pod_copies.scheduler_of(run.pods) == VOLCANO for run in runs)
     if not named and not under_volcano:
         return None, ""
     total = sum(len(run.pods) for run in runs)

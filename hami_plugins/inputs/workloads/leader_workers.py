@@ -36,7 +36,7 @@ def _leader_worker_set(it: SubmittedObject) -> Iterator[Run]:
         return
     least = 1 if it.spec.text("startupPolicy") == "LeaderReady" else size
     queue = it.annotations.get(QUEUE_KEY, "") or DEFAULT_QUEUE
-    for at in range(groups):
+    for at in range(pods.gangs(it.spec, groups)):
         gang = Gang(group=f"{it.namespace}/{it.name}-{at}", min_member=least, queue=queue)
         parts = [numbered(it, leader, "leader", 1, first=at)] if own else []
         parts.append(numbered(it, worker, "worker", workers, first=at * workers))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -12,8 +12,11 @@ from hami_plugins.wire import kubernetes_gangs, objects
 from hami_plugins.wire.gang_keys import VOLCANO_SCHEDULER
 from hami_plugins.wire.pods import CONTAINER_LISTS
 
-MAX_PODS: Final = 100_000
+MAX_PODS: Final = 1_000_000
 """Most pods that one submission may stand for."""
+
+MAX_GANGS: Final = 10_000
+"""Most gangs that one object may stand for."""
 
 VOLCANO: Final = VOLCANO_SCHEDULER
 """The name under which Volcano's scheduler is installed."""
@@ -44,6 +47,10 @@ class PodTemplate:
     def with_annotations(self, more: Mapping[str, str]) -> PodTemplate:
         """The template with further annotations, which its controller writes."""
         return replace(self, annotations={**self.annotations, **more})
+
+    def with_texts(self, more: Mapping[str, str]) -> PodTemplate:
+        """The template with further texts as labels and as annotations."""
+        return replace(self, labels={**self.labels, **more}, annotations={**self.annotations, **more})
 
     def pod(self, name: str) -> PodCopy:
         """The pod of that name."""
@@ -92,18 +99,6 @@ def checked(copy: PodCopy, field: Field) -> PodCopy:
     return copy
 
 
-def copies(of: PodTemplate, name: str, count: int, *, first: int = 0) -> tuple[PodCopy, ...]:
-    """``count`` pods, numbered from ``first``: ``name-0`` and so on."""
-    return tuple(of.pod(f"{name}-{at}") for at in range(first, first + count))
-
-
-def scheduler_of(made: Sequence[PodCopy]) -> str:
-    """The scheduler that the first of some pods names; empty for the default one, or without pods."""
-    spec = made[0].raw["spec"] if made else {}
-    named = spec.get("schedulerName") if isinstance(spec, Mapping) else ""
-    return named if isinstance(named, str) else ""
-
-
 def product(field: Field, *counts: int) -> int:
     """A number of pods that is a product; raises ``ManifestError`` for more than are read."""
     total = 1
@@ -112,3 +107,10 @@ def product(field: Field, *counts: int) -> int:
     if total > MAX_PODS:
         raise field.fault(f"{total} pods are more than {MAX_PODS}, the most that is read; split the object")
     return total
+
+
+def gangs(field: Field, count: int) -> int:
+    """A number of gangs of one object; raises ``ManifestError`` for more than are read."""
+    if count > MAX_GANGS:
+        raise field.fault(f"{count} gangs are more than {MAX_GANGS}, the most that is read; split the object")
+    return count

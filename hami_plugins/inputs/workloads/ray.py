@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from hami_plugins.inputs.manifests.fields import Field
-from hami_plugins.inputs.workloads import pods
+from hami_plugins.inputs.workloads import pod_copies, pods
 from hami_plugins.inputs.workloads.gangs import DEFAULT_QUEUE, Gang
 from hami_plugins.inputs.workloads.pods import MAX_PODS, VOLCANO, PodTemplate
 from hami_plugins.inputs.workloads.runs import Expand, Run, SubmittedObject, numbered, together
@@ -92,7 +92,7 @@ def _gang(it: SubmittedObject, runs: list[Run], least: int) -> Gang | None:
 
     It is called ``ray-NAME-pg`` under Volcano. Other batch schedulers need ``ray.io/gang-scheduling-enabled``.
     """
-    under_volcano = any(pods.scheduler_of(run.pods) == VOLCANO for run in runs)
+    under_volcano = any(pod_copies.scheduler_of(run.pods) == VOLCANO for run in runs)
     if not under_volcano and it.labels.get(_GANG_LABEL, "").lower() != "true":
         return None
     queue = it.labels.get(JOB_QUEUE_KEY, "") or (DEFAULT_QUEUE if under_volcano else "")

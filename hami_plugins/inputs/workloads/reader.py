@@ -12,7 +12,8 @@ from hami_plugins.inputs.manifests import Document
 from hami_plugins.inputs.manifests.fields import Field
 from hami_plugins.inputs.workloads import cluster_objects, gangs, held, kinds, templates, virtual_machines
 from hami_plugins.inputs.workloads.gangs import Gang
-from hami_plugins.inputs.workloads.pods import MAX_PODS, PodCopy
+from hami_plugins.inputs.workloads.pod_copies import PodCopies
+from hami_plugins.inputs.workloads.pods import MAX_PODS
 from hami_plugins.inputs.workloads.runs import NO_NOTES, OtherObjects, Run, SubmittedObject, UnresolvedReferenceError
 from hami_plugins.model.claims import NO_RESOURCES, DynamicResources
 from hami_plugins.model.cluster import NamespaceQuota, PodGroup, PriorityClass, Queue
@@ -36,7 +37,7 @@ class Workload:
     namespace: str
     name: str
     document: Document
-    pods: tuple[PodCopy, ...]
+    pods: PodCopies
     gang: Gang | None = None
     queue: str = ""
     priority_class: str = ""

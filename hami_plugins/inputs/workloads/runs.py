@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
 from hami_plugins.inputs.manifests.fields import Field
-from hami_plugins.inputs.workloads import gangs, pods
+from hami_plugins.inputs.workloads import gangs, pod_copies
 from hami_plugins.inputs.workloads.gangs import Gang
-from hami_plugins.inputs.workloads.pods import PodCopy, PodTemplate
+from hami_plugins.inputs.workloads.pod_copies import PodCopies
+from hami_plugins.inputs.workloads.pods import PodTemplate
 
 NO_NOTES: Final[tuple[str, ...]] = ()
 
@@ -61,7 +62,7 @@ class Run(NamedTuple):
     the pods are made only when the gang has been let in.
     """
 
-    pods: tuple[PodCopy, ...]
+    pods: PodCopies
     gang: Gang | None = None
     queue: str = ""
     priority_class: str = ""
@@ -75,7 +76,7 @@ Expand: TypeAlias = Callable[[SubmittedObject], Iterable[Run]]
 """How a kind comes to pods."""
 
 
-def controlled(it: SubmittedObject, of: PodTemplate, made: tuple[PodCopy, ...]) -> Run:
+def controlled(it: SubmittedObject, of: PodTemplate, made: PodCopies) -> Run:
     """Pods of a controller, with the gang and the queue that they and their owner name themselves."""
     gang = gangs.of_controller(it.field, of, it.name) if it.kind != "Pod" else None
     gang = gang or gangs.of_annotations(it.field, of)
@@ -98,7 +99,7 @@ def together(runs: Iterable[Run], gang: Gang | None, *notes: str, priority_class
 def numbered(it: SubmittedObject, of: PodTemplate, role: str, count: int, *, first: int = 0) -> Run:
     """``count`` pods of one role of an object, called ``name-role-0`` and so on."""
     name = f"{it.name}-{role}" if role else it.name
-    return controlled(it, of, pods.copies(of, name, count, first=first))
+    return controlled(it, of, pod_copies.copies(of, name, count, first=first))
 
 
 class UnresolvedReferenceError(Exception):

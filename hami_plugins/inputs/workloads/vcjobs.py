@@ -10,7 +10,8 @@ from typing import Final
 from hami_plugins.inputs.manifests.fields import Field
 from hami_plugins.inputs.workloads import gangs
 from hami_plugins.inputs.workloads.gangs import Gang
-from hami_plugins.inputs.workloads.pods import MAX_PODS, VOLCANO, PodCopy, template
+from hami_plugins.inputs.workloads.pod_copies import CopyRun, PodCopies
+from hami_plugins.inputs.workloads.pods import MAX_PODS, VOLCANO, template
 from hami_plugins.wire.gang_keys import GROUP_KEY, JOB_QUEUE_KEY, TASK_INDEX_KEY, TASK_KEY
 
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -43,7 +44,7 @@ class _Task:
     min_available: int
 
 
-def expand(spec: Field, metadata: Field, namespace: str, name: str) -> tuple[tuple[PodCopy, ...], Gang, str]:
+def expand(spec: Field, metadata: Field, namespace: str, name: str) -> tuple[PodCopies, Gang, str]:
     """The pods of a Volcano Job, its gang and its priority class, from the ``spec`` and ``metadata`` of the job.
 
     Raises ``ManifestError`` for what Volcano's webhook refuses: no tasks, names that cannot be a pod's, fewer replicas
@@ -54,7 +55,7 @@ def expand(spec: Field, metadata: Field, namespace: str, name: str) -> tuple[tup
         raise spec.fault("a job needs tasks")
     total = sum(task.replicas for task in tasks)
     if total > MAX_PODS:
-        raise spec.fault(f"{total} pods are more than {MAX_PODS}, the most that is read", "tasks")
+        raise spec.fault(f"{total} pods are more than {MAX_PODS}, the most that is read; split the job", "tasks")
     # The webhook cannot tell 0 from absent.
     min_member = spec.count("minAvailable", 0) or sum(task.min_available for task in tasks)
     if min_member > total:
@@ -76,7 +77,7 @@ def expand(spec: Field, metadata: Field, namespace: str, name: str) -> tuple[tup
         queue=job.queue,
         annotations=job.annotations,
     )
-    return tuple(pod for task in tasks for pod in _pods(job, task)), gang, job.priority_class
+    return PodCopies(tuple(_run(job, task) for task in tasks)), gang, job.priority_class
 
 
 def _tasks(spec: Field) -> Iterator[_Task]:
@@ -101,7 +102,7 @@ def _partitions(task: Field) -> int:
     return policy.count("minPartitions", 0) * policy.count("partitionSize", 0)
 
 
-def _pods(job: _Job, task: _Task) -> Iterator[PodCopy]:
+def _run(job: _Job, task: _Task) -> CopyRun:
     written = template(task.field.needed("template"), job.namespace)
     spec = dict(written.spec)
     spec["schedulerName"] = written.scheduler or job.scheduler
@@ -115,10 +116,8 @@ def _pods(job: _Job, task: _Task) -> Iterator[PodCopy]:
         TASK_KEY: task.name,
     }
     annotations = {**written.annotations, **_stamps(job, task)}
-    for at in range(task.replicas):
-        index = {TASK_INDEX_KEY: str(at)}
-        stamped = replace(written, spec=spec, labels={**labels, **index}, annotations={**annotations, **index})
-        yield stamped.pod(f"{job.name}-{task.name}-{at}")
+    of = replace(written, spec=spec, labels=labels, annotations=annotations)
+    return CopyRun(of, f"{job.name}-{task.name}", task.replicas, index_key=TASK_INDEX_KEY)
 
 
 def _stamps(job: _Job, task: _Task) -> Mapping[str, str]:

@@ -22,7 +22,7 @@ def _hyper_job(it: SubmittedObject) -> Iterator[Run]:
     ``training.volcano.sh/v1alpha1`` ``HyperJobSpec``).
     """
     listed = it.spec.items("replicatedJobs")
-    jobs = sum(each.count("replicas", 1, most=MAX_PODS) for each in listed)
+    jobs = pods.gangs(it.spec, sum(each.count("replicas", 1, most=MAX_PODS) for each in listed))
     least = it.spec.count("minAvailable", jobs)
     notes = ["a HyperJob may send its jobs to several clusters; planned on this one alone"]
     if least < jobs:

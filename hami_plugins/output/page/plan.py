@@ -116,9 +116,7 @@ def refusals_of(answers: Answers) -> tuple[RefusalPanel, ...]:
     return tuple(
         RefusalPanel(
             title=each.answer.plan.pod.full_name,
-            more=f"and {counted(len(each.pods) - 1, 'more pod')} of {each.answer.plan.unit}"
-            if len(each.pods) > 1
-            else "",
+            more=f"and {counted(each.size - 1, 'more pod')} of {each.answer.plan.unit}" if each.size > 1 else "",
             stage=tables.status(each.answer.plan),
             why="" if each.answer.causes else each.answer.why,
             reasons=tuple(ReasonLine(cause.tally, cause.words) for cause in each.answer.causes),
@@ -138,13 +136,14 @@ def refusals_of(answers: Answers) -> tuple[RefusalPanel, ...]:
 
 def _notes(plan: Plan) -> Iterable[PlanRemark]:
     """Where the upstream scheduler may do otherwise, each once with the first pod that it is about."""
-    pods: dict[str, list[str]] = {}
+    pods: dict[str, list[PodPlan]] = {}
     for each in plan.pods:
         for note in each.notes:
-            pods.setdefault(note, []).append(each.pod.full_name)
-    for note, names in pods.items():
-        more = f" and {counted(len(names) - 1, 'more pod')}" if len(names) > 1 else ""
-        yield PlanRemark(f"{names[0]}{more}", note)
+            pods.setdefault(note, []).append(each)
+    for note, noted in pods.items():
+        size = replica_rows.size(noted)
+        more = f" and {counted(size - 1, 'more pod')}" if size > 1 else ""
+        yield PlanRemark(f"{noted[0].pod.full_name}{more}", note)
 
 
 def _placement(name: str, plans: Sequence[PodPlan], panels: Panels) -> PlacementRow:
@@ -164,7 +163,7 @@ def _tiles(plan: Plan) -> Iterable[PageTile]:
     placed = sum(1 for each in plan.pods if each.stage is Stage.PLACED)
     if plan.pods:
         css = "good" if plan.complete else "bad"
-        yield PageTile(figure=f"{placed} of {len(plan.pods)}", words="pods placed", css=css)
+        yield PageTile(figure=f"{placed} of {plan.size}", words="pods placed", css=css)
     if plan.evictions:
         victims = sum(len(each.victims) for each in plan.evictions)
         after = sum(len(each.places) for each in plan.evictions)

@@ -223,6 +223,6 @@ def test_a_wrong_count_is_an_error_with_its_place() -> None:
 
 
 def test_more_pods_than_are_read_are_an_error_with_its_place() -> None:
-    groups = {"groups": [{"replicas": 1000, "numOfHosts": 1000, **WORKER}]}
-    with pytest.raises(ManifestError, match=r"groups\[0\].*1000000 pods are more than 100000.*; split the object"):
+    groups = {"groups": [{"replicas": 10_000, "numOfHosts": 1000, **WORKER}]}
+    with pytest.raises(ManifestError, match=r"groups\[0\].*10000000 pods are more than 1000000, .*; split the object"):
         submit(a_document("Odd", groups, "example.com/v1"))

@@ -254,6 +254,15 @@ FAULTY = [
         "spec.minAvailable: 2 is more than the clique's 1 replicas",
     ),
     ("RayCluster", "ray.io/v1", {}, "spec: headGroupSpec is missing"),
+    (
+        "LeaderWorkerSet",
+        "leaderworkerset.x-k8s.io/v1",
+        {
+            "replicas": 10_001,
+            "leaderWorkerTemplate": {"workerTemplate": {"spec": {**TEMPLATE["spec"], "schedulerName": "volcano"}}},
+        },
+        "spec: 10001 gangs are more than 10000, the most that is read; split the object",
+    ),
     ("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1", {"replicas": 1}, "spec: leaderWorkerTemplate is missing"),
     (
         "PodGroup",

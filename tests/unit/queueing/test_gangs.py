@@ -42,7 +42,7 @@ def test_every_member_has_its_turn_once(listed: list[str], need: Need) -> None:
 
 
 def test_the_least_that_a_gang_asks_is_that_of_the_members_it_needs() -> None:
-    members = [("worker", {"cpu": 4}), ("worker", {"cpu": 4, "gpu": 1}), ("ps", {"cpu": 1})]
+    members = [("worker", {"cpu": 4}, 1), ("worker", {"cpu": 4, "gpu": 1}, 1), ("ps", {"cpu": 1}, 1)]
     assert gangs.least_requests(members, Need(2, (("ps", 1),))) == {"cpu": 5}
     assert gangs.least_requests(members, Need(0)) == {}
 
