@@ -50,8 +50,7 @@ from volcano_vgpu.core.publication import PublicationTiming
 from volcano_vgpu.core.settings import AgentSettings
 from volcano_vgpu.discovery.partitions import Partitioner
 from volcano_vgpu.discovery.port import Discovery
-from volcano_vgpu.monitor.monitor import NodeMonitor, files_of, known_of
-from volcano_vgpu.monitor.resizer import ResizeLoop, SliceResizer
+from volcano_vgpu.monitor.monitor import NodeMonitor, known_of, resizes_of
 
 COLLECT_SECONDS: Final = 60.0
 """Between two looks for what pods left behind; a pod's remains go at the second."""
@@ -145,14 +144,8 @@ class Agent:
             self._specifications, self._directories, recorded=self._record.pods, live=self._live_pods
         )
         self._monitor = NodeMonitor(settings, metrics.metrics, known=self._known, pods=self.pods.all)
-        self._resizes = ResizeLoop(
-            SliceResizer(
-                self._hasty,
-                files_of(settings),
-                pods=self.pods.all,
-                allocations=lambda: self._specifications.allocations,
-                factor=settings.memory_unit,
-            )
+        self._resizes = resizes_of(
+            settings, self._hasty, pods=self.pods.all, allocations=lambda: self._specifications.allocations
         )
         self._kubelet = self._serving(settings)
         self._web = WebServer(

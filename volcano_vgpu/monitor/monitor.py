@@ -15,6 +15,7 @@ from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.observe.metrics import Metrics
 from hami_plugins.wire import lenient
 from hami_plugins.wire.fields import Json
+from volcano_vgpu.agent.bookkeeper import Patching
 from volcano_vgpu.agent.containers import ContainerDirectories
 from volcano_vgpu.core.assignments import allocated_devices, resized_devices
 from volcano_vgpu.core.model import PhysicalDevice
@@ -23,6 +24,7 @@ from volcano_vgpu.core.settings import AgentSettings
 from volcano_vgpu.monitor import metrics as usage_metrics
 from volcano_vgpu.monitor.files import RegionFiles
 from volcano_vgpu.monitor.processes import HostProcesses
+from volcano_vgpu.monitor.resizer import ResizeLoop, SliceResizer
 from volcano_vgpu.monitor.scrape import Scraper
 from volcano_vgpu.monitor.writer import TICK_SECONDS, FeedbackLoop, FeedbackWriter, WriterLock
 
@@ -85,6 +87,18 @@ def writer_of(
 ) -> FeedbackWriter:
     """Writes feedback to the containers of a node."""
     return FeedbackWriter(files_of(settings), WriterLock(lock_of(settings)), pods, wrote=wrote)
+
+
+def resizes_of(
+    settings: AgentSettings,
+    api: Patching,
+    *,
+    pods: Callable[[], Iterable[Json]],
+    allocations: Callable[[], Allocations],
+) -> ResizeLoop:
+    """Puts in force what is asked of the slices of a node."""
+    resizer = SliceResizer(api, files_of(settings), pods=pods, allocations=allocations, factor=settings.memory_unit)
+    return ResizeLoop(resizer)
 
 
 class NodeMonitor:
