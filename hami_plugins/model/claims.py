@@ -14,13 +14,13 @@ from hami_plugins.model.pods import Requirement, Toleration
 from hami_plugins.model.units import NodeName
 
 
-class Version(NamedTuple):
+class SemanticVersion(NamedTuple):
     """A semantic version as it is written; minimal by the rules of semver, so that equal versions are equal texts."""
 
     text: str
 
 
-AttributeValue: TypeAlias = str | int | bool | Version
+AttributeValue: TypeAlias = str | int | bool | SemanticVersion
 """One value of a device's attribute."""
 
 
@@ -81,7 +81,7 @@ class DeviceTaint(NamedTuple):
     effect: str = ""
 
 
-class NodeSelection(NamedTuple):
+class DeviceNodes(NamedTuple):
     """The nodes that reach a device: one by name, all, or those that a selector (an OR of ANDs) chooses."""
 
     node: NodeName | None = None
@@ -94,7 +94,7 @@ class NodeSelection(NamedTuple):
         return self.node is not None or self.everywhere or self.terms is not None
 
 
-NOWHERE: Final = NodeSelection()
+NOWHERE: Final = DeviceNodes()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -112,7 +112,7 @@ class SliceDevice:
     shared: bool = False
     uses: tuple[CounterUse, ...] = ()
     taints: tuple[DeviceTaint, ...] = ()
-    nodes: NodeSelection | None = None
+    nodes: DeviceNodes | None = None
     waits: bool = False
     not_read: str = ""
 
@@ -125,7 +125,7 @@ class ResourceSlice:
     pool: PoolId
     generation: int = 0
     slices: int = 1
-    nodes: NodeSelection = NOWHERE
+    nodes: DeviceNodes = NOWHERE
     per_device: bool = False
     devices: tuple[SliceDevice, ...] = ()
     counters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

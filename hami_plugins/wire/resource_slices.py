@@ -17,12 +17,12 @@ from hami_plugins.model.claims import (
     CounterUse,
     DeviceCapacity,
     DeviceClass,
+    DeviceNodes,
     DeviceTaint,
-    NodeSelection,
     PoolId,
     ResourceSlice,
+    SemanticVersion,
     SliceDevice,
-    Version,
 )
 from hami_plugins.model.units import NodeName
 from hami_plugins.wire import fields, quantity
@@ -152,7 +152,7 @@ def _attribute(raw: object, place: str) -> AttributeValue:
         case "string":
             return fields.text(body, kind, place)
         case "version":
-            return Version(fields.text(body, kind, place))
+            return SemanticVersion(fields.text(body, kind, place))
     raise fields.wrong(place, raw, f"one of {', '.join(_OF_ATTRIBUTES)}")
 
 
@@ -189,9 +189,9 @@ def _needed_amount(holder: Json, name: str, place: str) -> int:
     return found
 
 
-def _nodes(body: Json, place: str) -> NodeSelection:
+def _nodes(body: Json, place: str) -> DeviceNodes:
     node = fields.text(body, "nodeName", place)
-    return NodeSelection(
+    return DeviceNodes(
         node=NodeName(node) if node else None,
         everywhere=fields.flag(body, "allNodes", place),
         terms=node_terms(fields.member(body, "nodeSelector", place), f"{place}.nodeSelector")

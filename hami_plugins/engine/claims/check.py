@@ -13,7 +13,7 @@ from hami_plugins.engine.claims import reasons
 from hami_plugins.engine.claims.matching import Matcher
 from hami_plugins.engine.claims.pools import NodePool, PoolIndex, PoolMember, chosen
 from hami_plugins.engine.claims.rules import ClaimRules, rules_of
-from hami_plugins.engine.claims.search import NodeDevices, NodeSearch, SearchGivenUpError
+from hami_plugins.engine.claims.search import ClaimSearch, NodeDevices, SearchGivenUpError
 from hami_plugins.engine.claims.wishes import (
     ClaimTrouble,
     ClaimWish,
@@ -133,7 +133,7 @@ class AskedClaims:
 
         devices = NodeDevices(pools, self._dynamic.taken, accepts, self._devices.rules)
         try:
-            search = NodeSearch(devices, wanted)
+            search = ClaimSearch(devices, wanted)
             if search.found():
                 return self._placed(entry, pools, wanted, search.results)
             return FilterReason(reasons.why_not(devices, wanted), event=EVENT)

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from hami_plugins.engine.claims.rules import ClaimRules
 from hami_plugins.engine.eligibility import met
-from hami_plugins.model.claims import NodeSelection, PoolDevice, PoolId, ResourceSlice, SliceDevice
+from hami_plugins.model.claims import DeviceNodes, PoolDevice, PoolId, ResourceSlice, SliceDevice
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import Requirement
 
 
-class Scope(NamedTuple):
+class CounterScope(NamedTuple):
     """Counters and the devices that use them: those of a pool, before 1.35 those of one slice."""
 
     name: object
@@ -30,9 +30,9 @@ class PoolMember(NamedTuple):
 
     id: PoolDevice
     device: SliceDevice
-    scope: Scope
+    scope: CounterScope
     beside: tuple[SliceDevice, ...]
-    nodes: NodeSelection
+    nodes: DeviceNodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -137,10 +137,10 @@ class PoolIndex:
     def _members(self, pool: PoolId, slices: list[ResourceSlice], whole: list[ResourceSlice]) -> Iterator[PoolMember]:
         shared = {name: of for each in slices for name, of in each.counters.items()}
         users = tuple(device for each in whole for device in each.devices if device.uses)
-        of_pool = Scope(pool, shared, users)
+        of_pool = CounterScope(pool, shared, users)
         for each in slices:
             if self._rules.counters_by_slice:
-                scope = Scope((pool, each.name), each.counters, tuple(one for one in each.devices if one.uses))
+                scope = CounterScope((pool, each.name), each.counters, tuple(one for one in each.devices if one.uses))
             elif each.counters:
                 continue
             else:
@@ -150,7 +150,7 @@ class PoolIndex:
                 yield PoolMember(PoolDevice(pool, device.name), device, scope, each.devices, nodes)
 
 
-def reaches(nodes: NodeSelection, entry: NodeEntry) -> bool:
+def reaches(nodes: DeviceNodes, entry: NodeEntry) -> bool:
     """Whether a node is among those that a slice, a device or an allocation is for."""
     if nodes.node is not None:
         return nodes.node == entry.name

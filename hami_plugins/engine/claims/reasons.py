@@ -9,7 +9,7 @@ from typing import Final
 from hami_plugins.engine.claims import capacity
 from hami_plugins.engine.claims.constraints import attribute
 from hami_plugins.engine.claims.pools import PoolMember
-from hami_plugins.engine.claims.search import NodeDevices, Occupancy, tainted
+from hami_plugins.engine.claims.search import ClaimedAmounts, NodeDevices, tainted
 from hami_plugins.engine.claims.wishes import NeededClaim
 from hami_plugins.model.claims import ClaimConstraint, ClaimRequest, DeviceChoice
 from hami_plugins.model.quantity import NANO
@@ -83,10 +83,11 @@ class _Judge:
             f"{number} {why}" for why, number in sorted(found.items(), key=lambda item: (-item[1], item[0]))
         )
         asked = "all devices" if not choice.count else count(wanted, "device")
-        return f"{of}: {asked} of {choice.class_name} asked, {usable} of {len(self._members)} can be had: {said}"
+        had = f"{usable} of {len(self._members)} can be had"
+        return f"{of}: {asked} of {choice.class_name} asked, {had}{f': {said}' if said else ''}"
 
     def _objection(self, member: PoolMember, claim: NeededClaim, request: ClaimRequest, choice: DeviceChoice) -> str:
-        taken = Occupancy(self._usage)
+        taken = ClaimedAmounts(self._usage)
         if not self._accepts(member, choice):
             return "not selected"
         if not choice.admin and taken.in_use(member.id):

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from hami_plugins.engine.claims import capacity
 from hami_plugins.engine.claims.constraints import ConstraintState
-from hami_plugins.engine.claims.pools import NodePool, PoolMember, Scope
+from hami_plugins.engine.claims.pools import CounterScope, NodePool, PoolMember
 from hami_plugins.engine.claims.rules import MOST_DEVICES, ClaimRules
 from hami_plugins.engine.claims.wishes import NeededClaim
 from hami_plugins.errors import HamiPluginsError
@@ -41,7 +41,7 @@ class _TooManyError(HamiPluginsError):
     """A claim would get more devices than one can have."""
 
 
-class Unit(NamedTuple):
+class WantedDevice(NamedTuple):
     """The next device to find: number ``device`` of a request of a claim, once one of its choices is taken up."""
 
     claim: int = 0
@@ -69,7 +69,7 @@ class _Plan(NamedTuple):
 
 
 @dataclass(slots=True)
-class Occupancy:
+class ClaimedAmounts:
     """What is taken on a node's pools: by claims that have their devices, and by this search."""
 
     usage: Mapping[PoolId, PoolUsage]
@@ -103,7 +103,7 @@ class Occupancy:
                 key = use.counters, name
                 taken[key] = taken.get(key, 0) + sign * amount
 
-    def overdrawn(self, scope: Scope, pool: PoolId) -> tuple[str, str] | None:
+    def overdrawn(self, scope: CounterScope, pool: PoolId) -> tuple[str, str] | None:
         """The first counter of which more is taken than there is."""
         left = self.left.get(scope.name)
         if left is None:
@@ -112,7 +112,7 @@ class Occupancy:
         return next((key for key, amount in left.items() if amount < taken.get(key, 0)), None)
 
     @staticmethod
-    def _left(scope: Scope, taken: frozenset[str]) -> dict[tuple[str, str], int]:
+    def _left(scope: CounterScope, taken: frozenset[str]) -> dict[tuple[str, str], int]:
         left = {(name, counter): has for name, of in scope.counters.items() for counter, has in of.items()}
         for device in scope.devices:
             if device.name in taken:
@@ -123,12 +123,12 @@ class Occupancy:
         return left
 
 
-class NodeSearch:
+class ClaimSearch:
     """One search. ``accepts`` may raise what ends it; ``steps`` counts the devices that were tried."""
 
     def __init__(self, devices: NodeDevices, claims: Sequence[NeededClaim], *, most_steps: int = MOST_STEPS) -> None:
         self.pools, usage, self._accepts, self._rules = devices
-        self.taken = Occupancy(usage)
+        self.taken = ClaimedAmounts(usage)
         self.steps = 0
         self._claims = claims
         self._most_steps = most_steps
@@ -140,10 +140,7 @@ class NodeSearch:
         """Whether there is a solution, which is then in ``results``."""
         if any(sum(min(plan.wanted for plan in plans) for plans in of) > MOST_DEVICES for of in self._plans):
             raise SearchStoppedError(f"number of requested devices exceeds the claim limit of {MOST_DEVICES}")
-        try:
-            return self._solved(Unit(), 0)
-        except _TooManyError:
-            return False
+        return self._solved(WantedDevice(), 0)  # the least devices fit, so that not all choices are too many
 
     def _planned(self, claim: NeededClaim, request: ClaimRequest) -> list[_Plan]:
         return [
@@ -170,28 +167,22 @@ class NodeSearch:
         """The capacity of which a device has too little left for a request."""
         return capacity.shortage(member.device.capacity, dict(choice.capacity), self.taken.used(member.id))
 
-    def _solved(self, unit: Unit, start: int) -> bool:
+    def _solved(self, unit: WantedDevice, start: int) -> bool:
         """Whether the rest can be found; ``start`` is the first candidate for the next device of the same request."""
         if unit.claim == len(self._claims):
             return True
         plans = self._plans[unit.claim]
         if unit.request == len(plans):
-            return self._next_claim(unit)
+            return self._solved(WantedDevice(unit.claim + 1), 0)
         if unit.choice is None:
             return self._any_choice(unit, plans[unit.request])
         return self._next_device(unit, plans[unit.request][unit.choice], start)
 
-    def _next_claim(self, unit: Unit) -> bool:
-        try:
-            return self._solved(Unit(unit.claim + 1), 0)
-        except _TooManyError:
-            return False
-
-    def _next_device(self, unit: Unit, plan: _Plan, start: int) -> bool:
+    def _next_device(self, unit: WantedDevice, plan: _Plan, start: int) -> bool:
         if not plan.wanted:
             return False
         if unit.device >= plan.wanted:
-            return self._solved(Unit(unit.claim, unit.request + 1), 0)
+            return self._solved(WantedDevice(unit.claim, unit.request + 1), 0)
         if len(self.results[unit.claim]) + plan.wanted - unit.device > MOST_DEVICES:
             raise _TooManyError
         if plan.all is not None:
@@ -201,7 +192,7 @@ class NodeSearch:
             for at, member in self._candidates(plan, unit, start)
         )
 
-    def _any_choice(self, unit: Unit, plans: list[_Plan]) -> bool:
+    def _any_choice(self, unit: WantedDevice, plans: list[_Plan]) -> bool:
         """The first choice that goes; too many devices for one leave the others, and for all of them end it."""
         exceeded = True
         for at, plan in enumerate(plans):
@@ -217,7 +208,7 @@ class NodeSearch:
             raise _TooManyError
         return False
 
-    def _candidates(self, plan: _Plan, unit: Unit, start: int) -> Iterator[tuple[int, PoolMember]]:
+    def _candidates(self, plan: _Plan, unit: WantedDevice, start: int) -> Iterator[tuple[int, PoolMember]]:
         """The devices that the request may have as far as they can be told apart from others by themselves."""
         first, at = (0 if self._rules.same_share_twice else start), -1
         for pool in self.pools:
@@ -242,7 +233,7 @@ class NodeSearch:
             return claim not in self.taken.claims.get(device, ())
         return not self.taken.in_use(device)
 
-    def _tried(self, unit: Unit, plan: _Plan, member: PoolMember, *, must: bool, following: int) -> bool:
+    def _tried(self, unit: WantedDevice, plan: _Plan, member: PoolMember, *, must: bool, following: int) -> bool:
         """Whether the rest goes with this device; without that everything is as before."""
         if not self._taken_up(unit, plan, member, must=must):
             return False
@@ -255,7 +246,7 @@ class NodeSearch:
             self._given_back(unit, plan, member)
         return done
 
-    def _taken_up(self, unit: Unit, plan: _Plan, member: PoolMember, *, must: bool) -> bool:
+    def _taken_up(self, unit: WantedDevice, plan: _Plan, member: PoolMember, *, must: bool) -> bool:
         device, choice = member.device, plan.choice
         if must and not device.shared and not self._is_free(member.id, choice, unit.claim):
             return False
@@ -286,7 +277,7 @@ class NodeSearch:
         )
         return True
 
-    def _given_back(self, unit: Unit, plan: _Plan, member: PoolMember) -> None:
+    def _given_back(self, unit: WantedDevice, plan: _Plan, member: PoolMember) -> None:
         last = self.results[unit.claim].pop()
         for state in self._constraints[unit.claim]:
             state.remove(plan.request.name, plan.choice.name)
@@ -316,7 +307,7 @@ class NodeSearch:
         if counted and not self._rules.keeps_counters:
             self.taken.count(member, -1)
 
-    def _constrained(self, unit: Unit, plan: _Plan, member: PoolMember, *, must: bool) -> bool:
+    def _constrained(self, unit: WantedDevice, plan: _Plan, member: PoolMember, *, must: bool) -> bool:
         states = self._constraints[unit.claim]
         for at, state in enumerate(states):
             if state.add(plan.request.name, plan.choice.name, member):
@@ -332,7 +323,7 @@ class NodeSearch:
             return False
         return True
 
-    def _has_room(self, unit: Unit, plan: _Plan, member: PoolMember) -> bool:
+    def _has_room(self, unit: WantedDevice, plan: _Plan, member: PoolMember) -> bool:
         """The second look at capacities: of the device itself or, in 1.34, of one that has nothing to do with it."""
         if not self._rules.checks_by_position:
             return True

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hami_plugins.errors import HamiPluginsError, WireError
-from hami_plugins.model.claims import AttributeValue, SliceDevice, Version
+from hami_plugins.model.claims import AttributeValue, SemanticVersion, SliceDevice
 from hami_plugins.model.quantity import NANO
 from hami_plugins.wire import quantity
 
@@ -134,7 +134,7 @@ def _qualified(name: str, driver: str) -> tuple[str, str]:
 
 
 def _of_attribute(value: AttributeValue) -> object:
-    return {_VERSION: value.text} if isinstance(value, Version) else value
+    return {_VERSION: value.text} if isinstance(value, SemanticVersion) else value
 
 
 def _without_bind(expression: str) -> str:

@@ -16,7 +16,7 @@ Keep_: TypeAlias = "Mapping[str, Keep]"
 """What stays of a value: all of it, some members, or that of each item of a list."""
 
 
-class Known(dict[str, Keep]):
+class KnownMembers(dict[str, Keep]):
     """Members that are understood. Any other one stays without its content: a decision about it is unknown.
 
     One that is ``False`` here decides nothing and does not stay.
@@ -56,9 +56,9 @@ _CONTAINERS: Final[list[Keep]] = [
         "env": [{"name": True}],
     }
 ]
-_SELECTORS: Final[list[Keep]] = [Known({"cel": {"expression": True}})]
+_SELECTORS: Final[list[Keep]] = [KnownMembers({"cel": {"expression": True}})]
 _NODES: Final[Keep_] = {"nodeName": True, "nodeSelector": True, "allNodes": True}
-_OF_DEVICE: Final = Known(
+_OF_DEVICE: Final = KnownMembers(
     {
         "name": True,
         **_NODES,
@@ -73,7 +73,7 @@ _OF_DEVICE: Final = Known(
         "nodeAllocatableResourceMappings": False,
     }
 )
-_OF_CHOICE: Final = Known(
+_OF_CHOICE: Final = KnownMembers(
     {
         "name": True,
         "deviceClassName": True,
@@ -82,15 +82,15 @@ _OF_CHOICE: Final = Known(
         "count": True,
         "adminAccess": True,
         "tolerations": [{"key": True, "operator": True, "value": True, "effect": True}],
-        "capacity": Known({"requests": True}),
+        "capacity": KnownMembers({"requests": True}),
     }
 )
-_OF_CLAIM: Final = Known(
+_OF_CLAIM: Final = KnownMembers(
     {
-        "devices": Known(
+        "devices": KnownMembers(
             {
-                "requests": [Known({**_OF_CHOICE, "exactly": _OF_CHOICE, "firstAvailable": [_OF_CHOICE]})],
-                "constraints": [Known({"requests": True, "matchAttribute": True, "distinctAttribute": True})],
+                "requests": [KnownMembers({**_OF_CHOICE, "exactly": _OF_CHOICE, "firstAvailable": [_OF_CHOICE]})],
+                "constraints": [KnownMembers({"requests": True, "matchAttribute": True, "distinctAttribute": True})],
                 "config": False,
             }
         )
@@ -196,7 +196,7 @@ _KEPT: Final[Mapping[str, Keep_]] = {
             **_NODES,
             "perDeviceNodeSelection": True,
             "sharedCounters": True,
-            "devices": [Known({**_OF_DEVICE, "basic": _OF_DEVICE})],
+            "devices": [KnownMembers({**_OF_DEVICE, "basic": _OF_DEVICE})],
         },
     },
     "DeviceClass": {
@@ -310,6 +310,6 @@ def _kept(value: object, keep: Keep) -> object:
 
 def _members(value: Mapping[str, object], keep: Keep_) -> dict[str, object]:
     found = {key: _kept(value[key], keep[key]) for key in keep if key in value and keep[key] is not False}
-    if isinstance(keep, Known):
+    if isinstance(keep, KnownMembers):
         found |= {key: True for key, inner in value.items() if key not in keep and inner is not None}
     return found

@@ -9,10 +9,10 @@ from hami_plugins.model.claims import (
     CapacityPolicy,
     CounterUse,
     DeviceCapacity,
+    DeviceNodes,
     DeviceTaint,
-    NodeSelection,
     PoolId,
-    Version,
+    SemanticVersion,
 )
 from hami_plugins.model.pods import Requirement
 from hami_plugins.wire import resource_slices
@@ -43,7 +43,7 @@ def test_a_device_is_the_same_in_all_versions(*, basic: bool) -> None:
     raw = {"name": "g", "basic": DEVICE} if basic else {"name": "g", **DEVICE}
     (found,) = resource_slices.resource_slice(of({"nodeName": "n", "devices": [raw]})).devices
     assert found.name == "g"
-    assert found.attributes == {"model": "A100", "numa": 1, "ok": False, "v": Version("1.2.3")}
+    assert found.attributes == {"model": "A100", "numa": 1, "ok": False, "v": SemanticVersion("1.2.3")}
     assert found.capacity == {"memory": DeviceCapacity(80 * GI)}
     assert found.taints == (DeviceTaint("k", "v", "NoSchedule"),)
     assert found.uses == (CounterUse("card", (("a", 10**9), ("b", 2 * 10**9))),)
@@ -54,7 +54,7 @@ def test_a_slice_names_its_pool() -> None:
     """Driver, name, generation and number of slices; one slice where nothing is said."""
     found = resource_slices.resource_slice(of({"allNodes": True}))
     assert (found.pool, found.generation, found.slices) == (PoolId("d.io", "p"), 3, 2)
-    assert found.nodes == NodeSelection(everywhere=True)
+    assert found.nodes == DeviceNodes(everywhere=True)
     assert resource_slices.resource_slice(of({"pool": {"name": "p"}})).slices == 1
     assert str(found.pool) == "d.io/p"
 
@@ -62,11 +62,11 @@ def test_a_slice_names_its_pool() -> None:
 def test_the_nodes_of_a_slice() -> None:
     """By name, by selector, or by those of each device."""
     terms = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "rack", "operator": "Exists"}]}]}
-    chosen = NodeSelection(terms=((Requirement("rack", "Exists"),),))
+    chosen = DeviceNodes(terms=((Requirement("rack", "Exists"),),))
     assert resource_slices.resource_slice(of({"nodeSelector": terms})).nodes == chosen
     devices = [{"name": "a", "nodeSelector": terms}, {"name": "b", "nodeName": "n"}]
     found = resource_slices.resource_slice(of({"perDeviceNodeSelection": True, "devices": devices}))
-    assert [each.nodes for each in found.devices] == [chosen, NodeSelection(node="n")]  # type: ignore[arg-type]
+    assert [each.nodes for each in found.devices] == [chosen, DeviceNodes(node="n")]  # type: ignore[arg-type]
     assert not found.nodes.known
 
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hami_plugins.engine.claims.pools import NodePool, PoolMember, Scope
+from hami_plugins.engine.claims.pools import CounterScope, NodePool, PoolMember
 from hami_plugins.engine.claims.rules import KUBERNETES_1_36
-from hami_plugins.engine.claims.search import NodeDevices, NodeSearch
+from hami_plugins.engine.claims.search import ClaimSearch, NodeDevices
 from hami_plugins.engine.claims.wishes import NeededClaim
 from hami_plugins.model.claims import (
     NOWHERE,
@@ -111,16 +111,16 @@ def chosen(device: SliceDevice, choice: DeviceChoice) -> bool:
     return all(device.attributes.get("model") == each for each in choice.selectors)
 
 
-def search(case: Case) -> NodeSearch:
+def search(case: Case) -> ClaimSearch:
     """The search on the node."""
-    scope = Scope("card", COUNTERS, tuple(each for each in case.devices if each.uses))
+    scope = CounterScope("card", COUNTERS, tuple(each for each in case.devices if each.uses))
     members = tuple(
         PoolMember(PoolDevice(POOL, each.name), each, scope, case.devices, NOWHERE) for each in case.devices
     )
     usage = {POOL: PoolUsage(case.taken)}
     pools = (NodePool(id=POOL, members=members),)
     node = NodeDevices(pools, usage, lambda member, choice: chosen(member.device, choice), RULES)
-    return NodeSearch(node, case.claims, most_steps=1_000_000)
+    return ClaimSearch(node, case.claims, most_steps=1_000_000)
 
 
 def assignments(case: Case) -> Iterator[list[list[tuple[ClaimRequest, DeviceChoice, SliceDevice]]]]:

@@ -486,6 +486,15 @@ def test_a_claim_has_no_more_than_32_devices() -> None:
     assert plan.pods[0].stage == "nodes"
 
 
+def test_a_choice_after_which_nothing_goes_is_left() -> None:
+    """Both choices of the second request are too many beside 31 devices."""
+    many = a_slice(*(a_device(f"gpu-{at:02}") for at in range(40)))
+    first = first_of("r", a=exactly(count=31), b=exactly(count=10))
+    second = first_of("s", a=exactly(count=13), b=exactly(count=14))
+    plan = planned([a_node(), a_class(), many, a_template("t", first, second), a_pod(template="t")])
+    assert len(devices(plan)) == 23
+
+
 def test_a_search_that_is_too_long_is_unknown() -> None:
     """Sixteen of one kind among many of different ones cannot be had, and to be sure of it takes too long."""
     many = a_slice(*(a_device(f"gpu-{at:02}", attributes={"x": at % 9}) for at in range(90)))
@@ -546,3 +555,80 @@ def test_a_claim_beside_plain_resources() -> None:
     """Both are given devices of one pool."""
     pod = a_pod(template="one", limits=EXTENDED)
     assert devices(planned([a_node(), MAPPED, TWO, ONE_EACH, pod])) == ["r=gpu-0", "container-0-example.com/gpu=gpu-1"]
+
+
+def test_shares_of_a_part_use_its_counters_once() -> None:
+    """From 1.35 on a card that is shared already needs no more of them."""
+    card = a_card("card", consumesCounters=[{"counterSet": "card", "counters": {"slices": {"value": "4"}}}])
+    slices = [a_slice(card, name="x", slices=2), a_slice(name="y", slices=2, sharedCounters=COUNTERS)]
+    share = a_template("share", a_request("r", memory="10Gi"), a_request("s", memory="10Gi"))
+    pods = [a_pod("p", template="share"), a_pod("q", template="share")]
+    assert places([a_node(), a_class(), *slices, share, *pods]) == {"p": "n1", "q": "n1"}
+    together = a_slice(card, sharedCounters=COUNTERS)
+    raws = [a_node(), a_class(), together, a_template("one", a_request(memory="10Gi")), a_pod(template="one")]
+    assert places(raws, KUBERNETES_1_34) == {"p": "n1"}
+
+
+def test_an_attribute_may_be_written_with_its_domain() -> None:
+    """In the slice as in the constraint; that of another domain is another one."""
+    named = a_slice(*(a_device(f"gpu-{at}", attributes={"acme.io/rack": at // 2}) for at in range(3)))
+    pair = a_template("pair", a_request(count=2), constraints=[{"matchAttribute": "acme.io/rack"}])
+    assert devices(planned([a_node(), a_class(), named, pair, a_pod(template="pair")])) == ["r=gpu-0", "r=gpu-1"]
+    other = a_template("pair", a_request(count=2), constraints=[{"matchAttribute": "other.io/rack"}])
+    assert places([a_node(), a_class(), named, other, a_pod(template="pair")]) == {"p": "nodes"}
+
+
+def test_a_pool_may_span_nodes() -> None:
+    """It is complete with the slices of all of them."""
+    slices = [a_slice(a_device(f"on-{node}"), pool="x", node=node, name=node, slices=2) for node in ("n1", "n2")]
+    assert devices(planned([a_node(), a_class(), *slices, ONE_EACH, a_pod(template="one")])) == ["r=on-n1"]
+
+
+def test_one_free_part_is_not_two() -> None:
+    """The counters are enough for one of them."""
+    slices = [a_slice(part("a", 1), name="x", slices=2), a_slice(name="y", slices=2, sharedCounters=COUNTERS)]
+    two = a_template("two", a_request(count=2))
+    assert why(planned([a_node(), a_class(), *slices, two, a_pod(template="two")])) == [
+        "claim c, request r: 2 devices of gpu asked, 1 of 1 can be had"
+    ]
+
+
+def test_counters_of_another_slice_are_none_in_1_34() -> None:
+    """A device that uses them is given out as if it used none."""
+    raws = [a_node(), a_class(), a_slice(part("a", 9), part("b", 9)), ONE_EACH]
+    pods = [a_pod("p", template="one"), a_pod("q", template="one")]
+    assert places([*raws, *pods], KUBERNETES_1_34) == {"p": "n1", "q": "n1"}
+
+
+def test_a_plain_request_makes_an_earlier_choice_smaller() -> None:
+    """31 and 20 devices are more than a claim can have."""
+    many = a_slice(*(a_device(f"gpu-{at:02}") for at in range(40)))
+    listed = first_of("r", a=exactly(count=31), b=exactly(count=1))
+    plan = planned([a_node(), a_class(), many, a_template("t", listed, a_request("s", count=20)), a_pod(template="t")])
+    assert len(devices(plan)) == 21
+
+
+def test_what_a_sick_part_would_take_of_counters_counts() -> None:
+    """The scheduler counts it before it looks at the taint, so that the healthy part does not fit any more."""
+    sick = part("sick", 3) | {"taints": [TAINT]}
+    slices = [a_slice(sick, part("well", 3), name="x", slices=2), a_slice(name="y", slices=2, sharedCounters=COUNTERS)]
+    raws = [a_node(), a_class(), *slices, ONE_EACH, a_pod(template="one")]
+    assert places(raws) == {"p": "nodes"}
+    assert places(raws, KUBERNETES_1_36._replace(keeps_counters=False)) == {"p": "n1"}
+
+
+def test_all_devices_that_a_constraint_speaks_against_stop_the_scheduler() -> None:
+    """There is no other choice than all of them."""
+    everything = a_template("all", a_request(allocationMode="All"), constraints=[{"matchAttribute": f"{DRIVER}/model"}])
+    assert why(planned([a_node(), a_class(), TWO, everything, a_pod(template="all")])) == [
+        f"kube-scheduler stops: claim c, request r: cannot add device {DRIVER}/n1/gpu-1 because a claim constraint "
+        "would not be satisfied"
+    ]
+
+
+def test_1_34_ends_with_a_panic_where_units_outnumber_the_devices_of_a_slice() -> None:
+    """It compares the room of the device of that number, which is not there; what follows is not known."""
+    slices = [a_slice(a_device("a"), name="x", slices=2), a_slice(a_device("b"), name="y", slices=2)]
+    raws = [a_node(), a_class(), *slices, a_template("two", a_request(count=2)), a_pod(template="two")]
+    assert places(raws) == {"p": "n1"}
+    assert places(raws, KUBERNETES_1_34) == {"p": "unknown"}

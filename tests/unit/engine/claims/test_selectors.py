@@ -3,15 +3,15 @@
 import pytest
 
 from hami_plugins.engine.claims.selectors import NotEvaluatedError, SelectorError, compiled
-from hami_plugins.model.claims import DeviceCapacity, SliceDevice, Version
+from hami_plugins.model.claims import DeviceCapacity, SemanticVersion, SliceDevice
 
 DEVICE = SliceDevice(
     name="g",
     attributes={
         "model": "Tesla A100",
         "n": 3,
-        "v": Version("1.10.0"),
-        "beta": Version("1.10.0-rc.2"),
+        "v": SemanticVersion("1.10.0"),
+        "beta": SemanticVersion("1.10.0-rc.2"),
         "other.io/ok": True,
     },
     capacity={"memory": DeviceCapacity(80 * 2**30 * 10**9), "part": DeviceCapacity(10**8)},
