@@ -246,6 +246,13 @@ REFUSED: Final[tuple[tuple[Values, str], ...]] = (
         {"agent": {"library": {"image": "a:1", "hostPath": "/b"}}},
         "agent.library: image and hostPath are two ways",
     ),
+    (
+        {"agent": {"settings": {"dialect": "hami", "mode": "mig", "flexibleMig": True}}},
+        "agent.settings.flexibleMig: only a privileged agent may cut cards; set agent.privileged: true as well",
+    ),
+    ({"deviceConfig": {"nvidia": {"defaultCores": -1}}}, "'/deviceConfig/nvidia/defaultCores': minimum"),
+    ({"scheduler": {"defaultMem": 1}}, "scheduler.defaultMem: the value is called agent.settings.defaults.memory ("),
+    ({"devicePlugin": {"migStrategy": "none"}}, "devicePlugin.migStrategy: the value is called agent.settings.mode ("),
     ({"agent": {"enabled": False}}, "nothing would be installed"),
 )
 """Values of ``volcano-vgpu`` that are wrong, and what Helm says of them."""
@@ -334,7 +341,12 @@ REFUSED_BY_THE_UMBRELLA: Final[tuple[tuple[Values, str], ...]] = (
     ({"devices": {"ascend": {"image": "a"}}}, "devices.ascend: there is no such value here; the vendors whose devices"),
     (
         {"scheduler": {"defaultMem": 5000}},
-        "scheduler.defaultMem: the value is called allocator.settings.devices.nvidia.defaultMemory here",
+        "scheduler.defaultMem: the value is called allocator.settings.devices.nvidia.defaultMemory (HAMi's scheduler; "
+        "Volcano has no such default, and gives the whole card) or volcano-vgpu.agent.settings.defaults.memory",
+    ),
+    (
+        {"devicePlugin": {"migStrategy": "mixed"}},
+        "devicePlugin.migStrategy: the value is called volcano-vgpu.agent.settings.mode (mig shares cards by MIG;",
     ),
     (
         {"scheduler": {"kubeScheduler": {"imageTag": "v1.27.4"}}},

@@ -995,3 +995,27 @@ def test_the_policy_on_allocations_trusts_the_accounts_that_the_values_name(one_
         policies_of = of_kind(objects(one_helm.template(chart, more)), "ValidatingAdmissionPolicy")
         (policy,) = (each for each in policies_of if each["metadata"]["name"].endswith("-allocations"))
         assert f'"{ACCOUNT}:{account}"' in policy["spec"]["matchConditions"][-1]["expression"]
+
+
+@pytest.mark.parametrize(
+    ("values", "mounted"),
+    [
+        ({}, False),
+        ({"agent": {"settings": {"mode": "mps"}}}, True),
+        ({"agent": {"settings": {"nodes": [{"name": "a", "settings": {"mode": "mps"}}]}}}, True),
+        ({"nodeConfig": {"nodeconfig": [{"name": "a", "operatingmode": "mps"}]}}, True),
+    ],
+    ids=["hami-core", "all nodes", "some nodes", "the existing plugin's file"],
+)
+def test_the_agent_sees_the_daemon_of_mps_where_a_node_uses_it(one_helm: Helm, values: Values, mounted: bool) -> None:
+    (agent,) = of_kind(objects(one_helm.template(VOLCANO_VGPU, values)), "DaemonSet")
+    (container,) = agent["spec"]["template"]["spec"]["containers"]
+    assert any(each["mountPath"] == "/run/nvidia/mps" for each in container["volumeMounts"]) is mounted
+
+
+def test_an_agent_that_makes_mig_instances_sees_what_makes_them(one_helm: Helm) -> None:
+    settings = {"dialect": "hami", "mode": "mig", "flexibleMig": True}
+    found = objects(one_helm.template(VOLCANO_VGPU, {"agent": {"privileged": True, "settings": settings}}))
+    (agent,) = of_kind(found, "DaemonSet")
+    (container,) = agent["spec"]["template"]["spec"]["containers"]
+    assert {"name": "NVIDIA_MIG_CONFIG_DEVICES", "value": "all"} in container["env"]
