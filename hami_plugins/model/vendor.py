@@ -298,6 +298,8 @@ class AllocationRules:
     * ``wrong``: what is wrong with the annotations of a new pod; empty where nothing is.
     * ``blocking_reason``: why a pod gets nothing whatever is free; empty where nothing is in its way.
     * ``containers_of``: the containers that the annotations of an unreadable pod name.
+    * ``network``: its gangs may be limited to a part of the network, and these resources keep the parts together: how
+      much each of them weighs in Volcano's choice among HyperNodes.
     """
 
     word: str = ""
@@ -310,6 +312,7 @@ class AllocationRules:
     wrong: Callable[[Mapping[str, str]], str] | None = None
     blocking_reason: Callable[[VendorSpec, Pod], str] | None = None
     containers_of: Callable[[VendorSpec, Mapping[str, str]], tuple[Container, ...]] | None = None
+    network: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

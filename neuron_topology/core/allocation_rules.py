@@ -15,7 +15,7 @@ from hami_plugins.model.verdicts import Reason
 from hami_plugins.vendors.awsneuron import IDS_KEY, KIND_KEY
 from hami_plugins.wire import pod_devices
 from neuron_topology.core import capacity_block_end
-from neuron_topology.core.names import CORES, DEVICES
+from neuron_topology.core.names import CORES, DEVICES, EFA
 from neuron_topology.core.nodes import HEALTH_KEY
 
 _REMEDIES: Final[Mapping[Reason, str]] = {
@@ -61,4 +61,5 @@ ALLOCATION_RULES: Final = AllocationRules(
     any_scheduler=True,
     wrong=capacity_block_end.wrong,
     containers_of=_containers_of,
+    network=((DEVICES, 10), (EFA, 5)),
 )

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from hami_plugins.allocations.manifests import eviction_configuration, volcano_configuration
+from hami_plugins.allocations.manifests import eviction_configuration, network_configuration, volcano_configuration
 from hami_plugins.allocations.manifests.volcano_configuration import (
     EXTENDER,
     PREDICATES,
@@ -39,12 +39,20 @@ def document(mode: AllocatorMode, url: str, vendors: Registry, *, evicts: bool =
     With ``evicts`` pods are evicted for devices, which takes mode ``extender``.
     """
     own, asked = _divided(mode, vendors)
+    weights = network_configuration.resources(vendors)
+    network = [network_configuration.plugin(weights)] if weights else []
     if _evicts(mode, evicts=evicts):
-        return eviction_configuration.document(url, asked)
+        return _with(eviction_configuration.document(url, asked), network)
     plugins = [_deviceshare()] if own else []
     if asked:
         plugins.append({"name": EXTENDER, "arguments": volcano_configuration.extender_arguments(url, asked)})
-    return volcano_configuration.document(*plugins)
+    return volcano_configuration.document(*plugins, *network)
+
+
+def _with(conf: dict[str, Any], plugins: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A configuration with more plugins in its last tier."""
+    *tiers, last = conf["tiers"]
+    return {**conf, "tiers": [*tiers, {**last, "plugins": [*last["plugins"], *plugins]}]}
 
 
 def flags(mode: AllocatorMode, vendors: Registry) -> Mapping[str, str]:
@@ -78,7 +86,8 @@ def check(
     else:
         evictions = iter(())
     extender = volcano_configuration.extender(found, asked, COMMAND) if asked else iter(())
-    return (*cards, *evictions, *extender)
+    network = network_configuration.check(found, network_configuration.resources(vendors), COMMAND)
+    return (*cards, *evictions, *extender, *network)
 
 
 def _evicts(mode: AllocatorMode, *, evicts: bool) -> bool:
