@@ -66,7 +66,7 @@ def allocator_server(
 ) -> AllocatorServer:
     """One replica. In mode ``extender`` Volcano counts no cards, so that no node has to be written."""
     metrics = options["metrics"]
-    extension = None if entry is None else entry(metrics.metrics, settings)
+    extension = None if entry is None else entry(metrics.metrics, settings, api.within(READ_SECONDS))
     writer = None
     if settings.volcano.mode is AllocatorMode.WEBHOOK:
         writer = Toucher(api.within(READ_SECONDS), interval=settings.volcano.touch_interval, metrics=metrics)

@@ -36,8 +36,8 @@ class AllocatorExtensionEntry(Protocol):
     vendor: str
     resources: Sequence[str]
 
-    def __call__(self, metrics: Metrics, settings: AllocatorSettings) -> AllocatorExtension:
-        """For a replica with these settings."""
+    def __call__(self, metrics: Metrics, settings: AllocatorSettings, api: KubeApi) -> AllocatorExtension:
+        """For a replica with these settings; ``api`` answers within a webhook's time."""
 
     def cleaned(self, api: KubeApi, *, nodes: bool, dry_run: bool) -> Iterator[str]:
         """Removes what the package's commands have put into a cluster, and yields the name of each thing.

@@ -30,6 +30,7 @@ from neuron_topology.core.hypernodes.tiers import TIERS
 from neuron_topology.core.jobs.leftover import Leftover
 from neuron_topology.core.jobs.node_capacity import HostCapacity
 from neuron_topology.core.jobs.templates import ORDER_ENV
+from neuron_topology.server import job_definition
 
 COMPONENT: Final = "neuron-hypernodes"
 
@@ -37,7 +38,8 @@ _Take: TypeAlias = Callable[[Mapping[str, Any]], None]
 
 _NODES: Final = Collection("/api/v1/nodes", "Node")
 _PODS: Final = Collection("/api/v1/pods", "Pod")
-_HYPERNODES: Final = Collection(hypernode_writer.COLLECTION.path, objects.KIND, optional=True)
+HYPERNODES: Final = Collection(hypernode_writer.COLLECTION.path, objects.KIND, optional=True)
+"""The HyperNodes of a cluster, if it has the kind and the caller may read it."""
 
 
 class RankDocument(TypedDict):
@@ -174,21 +176,26 @@ def print_ranks(order: HyperNodesOptions, *, nodes: Sequence[str], job: str, env
 class Network(NamedTuple):
     """What jobs have to know of a cluster.
 
-    The names of all Neuron nodes by their places in the network, the tiers that their labels make, and what nodes of
-    each instance type leave for pods.
+    The names of all Neuron nodes by their places in the network, the tiers that their labels make, those that have
+    HyperNodes, what nodes of each instance type leave for pods, and which members of ``networkTopology`` jobs keep
+    (``None``: unknown).
     """
 
     node_order: tuple[str, ...]
     tiers: frozenset[str]
+    applied: frozenset[str] | None
     rooms: Mapping[str, HostCapacity]
+    kept: frozenset[str] | None
 
 
 def network(order: HyperNodesOptions, *, ordered: bool = False) -> Network:
     """What jobs have to know of a cluster, which may have no machines yet; not where their order is asked for."""
     left = Leftover()
-    machines = (_cluster if ordered else _read)(order, _NODES, also=left.take).machines
-    ranked = tuple(each.name for each in ranking.ranked(machines))
-    return Network(ranked, generator.tiers_of(machines), left.rooms())
+    cluster = (_cluster if ordered else _read)(order, _NODES, HYPERNODES, also=left.take)
+    ranked = tuple(each.name for each in ranking.ranked(cluster.machines))
+    applied = objects.tiers_of(cluster.found) if order.live or cluster.found else None
+    kept = job_definition.read(order.client()) if order.live else None
+    return Network(ranked, generator.tiers_of(cluster.machines), applied, left.rooms(), kept)
 
 
 def _ignored(_: Mapping[str, Any]) -> None:
@@ -241,7 +248,7 @@ def _tree(cluster: TopologySnapshot) -> HyperNodeTree:
 
 def _compared(order: HyperNodesOptions, *, prune: bool) -> Comparison:
     """With what the machines want; where they are all gone, nothing is wanted of what was made for them."""
-    cluster = _read(order, _NODES, _HYPERNODES)
+    cluster = _read(order, _NODES, HYPERNODES)
     if not cluster.machines and not any(each.ours for each in cluster.found):
         raise _without_machines(order)
     return differences.compare(_tree(cluster).hypernodes, cluster.found, cluster.labels, prune=prune)

@@ -204,6 +204,11 @@ class SubmitOptions(OptionGroup):
         return not self.dry_run or self.source.named
 
     @property
+    def live(self) -> bool:
+        """Whether that cluster is one that answers, and no dump."""
+        return not self.source.snapshots
+
+    @property
     def within(self) -> str:
         """The namespace of the job."""
         return self.namespace or "default"

@@ -64,7 +64,14 @@ def _defaults(order: PatchOptions) -> JobDefaults:
         return defaults
     network = hypernodes.network(HyperNodesOptions(source=source), ordered=order.ordered)
     node_order = network.node_order if order.ordered else ()
-    return replace(defaults, known=network.tiers, rooms=network.rooms, node_order=node_order)
+    return replace(
+        defaults,
+        known=network.tiers,
+        applied=network.applied,
+        kept=network.kept,
+        rooms=network.rooms,
+        node_order=node_order,
+    )
 
 
 def _patched(document: Document, defaults: JobDefaults) -> _Outcome:

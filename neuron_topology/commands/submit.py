@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 from urllib.parse import quote
@@ -19,7 +19,7 @@ from hami_plugins.explain.answers import Answers
 from hami_plugins.inputs import manifests, workloads
 from hami_plugins.inputs.manifests import Document
 from hami_plugins.inputs.workloads.gangs import DEFAULT_QUEUE
-from hami_plugins.kube.client import connect
+from hami_plugins.kube.client import KubeClient, connect
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.output import tables
 from hami_plugins.plan import Planner, submission
@@ -27,9 +27,11 @@ from hami_plugins.vet import cluster_objects
 from hami_plugins.vet.cluster_objects import ClusterObjects
 from hami_plugins.vet.findings import VetSeverity
 from hami_plugins.wire.fields import Json
+from neuron_topology.commands import hypernodes
 from neuron_topology.commands.options import ObjectForm, SubmitOptions
-from neuron_topology.core.hypernodes import generator, reader
+from neuron_topology.core.hypernodes import generator, objects, reader
 from neuron_topology.core.jobs import messages, names, patch
+from neuron_topology.server import job_definition
 from neuron_topology.torchx import driver
 
 COMPONENT: Final = "neuron-submit"
@@ -37,8 +39,10 @@ COMPONENT: Final = "neuron-submit"
 
 def run(order: SubmitOptions) -> int:
     """Submit the job, or print it; one that its cluster could never run is not submitted, and the exit code is 1."""
-    job = _job(order)
-    able = not order.checked or _is_able(order, job)
+    options = {**order.scheduler_options, "queue": order.queue, "namespace": order.within}
+    applied = _applied(order)
+    job = _job(order, options, applied)
+    able = not order.checked or _is_able(order, job, applied)
     if order.dry_run:
         if order.form is ObjectForm.JSON:
             output.document(job, Form.JSON)
@@ -51,10 +55,18 @@ def run(order: SubmitOptions) -> int:
     return Exit.FINE if able else Exit.FINDINGS
 
 
-def _job(order: SubmitOptions) -> Json:
+def _applied(order: SubmitOptions) -> frozenset[str] | None:
+    """The tiers that the cluster has HyperNodes of; ``None`` where there is no cluster to ask, and for dumps."""
+    if not order.checked or not order.live:
+        return None
+    raws = (raw for page in _client(order).pages(hypernodes.HYPERNODES) for raw in page)
+    return objects.tiers_of(reader.read(raws).found)
+
+
+def _job(order: SubmitOptions, options: Mapping[str, str], applied: frozenset[str] | None) -> Json:
     """TorchX' job as it should be; what was done to it is on stderr."""
-    options = {**order.scheduler_options, "queue": order.queue, "namespace": order.within}
-    defaults = order.job.read()
+    kept = job_definition.read(_client(order)) if order.checked and order.live else None
+    defaults = replace(order.job.read(), applied=applied, kept=kept)
     requested = driver.requested(order.component or driver.COMPONENT, tuple(order.arguments or ()), options)
     metadata = requested["metadata"]
     job = {**requested, "metadata": {**metadata, "namespace": order.within}}
@@ -66,7 +78,7 @@ def _job(order: SubmitOptions) -> Json:
     return found.job
 
 
-def _is_able(order: SubmitOptions, job: Json) -> bool:
+def _is_able(order: SubmitOptions, job: Json, applied: frozenset[str] | None) -> bool:
     """Whether the cluster, once it is idle, can run the job; why not, or who is in the way now, goes to stderr."""
     settings = inputs.settings_of(order.settings)
     registry = inputs.registry_of(settings)
@@ -82,7 +94,7 @@ def _is_able(order: SubmitOptions, job: Json) -> bool:
         if finding.file == "torchx":
             output.remark(finding.message)
     machines = reader.read(each.raw for each in kept).machines
-    for remark in patch.unbounded(job, generator.tiers_of(machines), place=f"job {job['metadata']['name']}:"):
+    for remark in patch.unbounded(job, generator.tiers_of(machines), applied, place=f"job {job['metadata']['name']}:"):
         output.remark(str(remark))
     planner = Planner(registry, settings.rules(), now=time.time())
     idle = replace(removed(snapshot, lambda _: True), pending=(), pod_groups={})
@@ -115,8 +127,12 @@ def _fits(
     return found.complete
 
 
+def _client(order: SubmitOptions) -> KubeClient:
+    return connect(kubeconfig=order.kubeconfig, context=order.context, component=COMPONENT)
+
+
 def _create(order: SubmitOptions, job: Json) -> None:
     """Create the job, and print its name as TorchX' other commands take it."""
-    client = connect(kubeconfig=order.kubeconfig, context=order.context, component=COMPONENT)
+    client = _client(order)
     client.create(f"/apis/{job['apiVersion']}/namespaces/{quote(order.within, safe='')}/jobs", job)
     output.line(f"kubernetes://torchx/{order.within}:{job['metadata']['name']}")

@@ -16,9 +16,11 @@ from hami_plugins.wire.admission_review import Answer
 from hami_plugins.wire.fields import Json
 from neuron_topology.core.gangs.gangs import Gangs
 from neuron_topology.core.jobs.admission import admit
+from neuron_topology.core.jobs.patch import JobDefaults
 from neuron_topology.core.vendor import SPEC
 from neuron_topology.server import cleanup
 from neuron_topology.server.gang_metrics import GangMetrics
+from neuron_topology.server.job_definition import JobDefinition
 from neuron_topology.server.metrics import families
 
 
@@ -28,13 +30,14 @@ class NeuronExtension:
     vendor: ClassVar[str] = SPEC.name
     resources: ClassVar[Sequence[str]] = SPEC.resources.all()
 
-    def __init__(self, metrics: Metrics, settings: AllocatorSettings) -> None:
+    def __init__(self, metrics: Metrics, settings: AllocatorSettings, api: KubeApi) -> None:
+        self._jobs = JobDefinition(api, now=time.monotonic)
         self._gangs = GangMetrics(metrics, now=time.time)
         self._margin = settings.neuron.capacity_block_margin
 
     def jobs(self, raw: Json) -> Answer:
         """See ``AllocatorExtension``."""
-        return admit(raw)
+        return admit(raw, JobDefaults(kept=self._jobs.kept))
 
     def planner(self) -> Gangs:
         """See ``AllocatorExtension``."""

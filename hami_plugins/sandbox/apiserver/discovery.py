@@ -68,7 +68,7 @@ def _groups(rest: list[str], kinds: ResourceKinds) -> dict[str, Any] | None:
 
 
 def _openapi(rest: list[str], kinds: ResourceKinds) -> dict[str, Any] | None:
-    """OpenAPI as far as ``kubectl apply`` looks at it: which objects can be patched, and with which parameters."""
+    """OpenAPI as far as it is looked at: which objects can be patched, with which parameters, and declared schemas."""
     roots = {
         _root(group, version): (group, version) for group, served in kinds.versions().items() for version in served
     }
@@ -80,7 +80,12 @@ def _openapi(rest: list[str], kinds: ResourceKinds) -> dict[str, Any] | None:
     found = [kind for kind in kinds if (kind.group, kind.version) == place]
     paths = {f"/{'/'.join(rest)}/{_object_path(kind)}": {"patch": _patch(kind)} for kind in found}
     info = {"title": "Kubernetes", "version": VERSION["gitVersion"]}
-    return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": {}}}
+    schemas = {
+        f"{kind.group}.{kind.version}.{kind.kind}": {**kind.schema, _MEANT: [_meant(kind)]}
+        for kind in found
+        if kind.schema
+    }
+    return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
 
 
 def _root(group: str, version: str) -> str:
@@ -94,8 +99,14 @@ def _object_path(kind: ResourceKind) -> str:
 def _patch(kind: ResourceKind) -> dict[str, Any]:
     names = ("dryRun", "fieldManager", "fieldValidation")
     parameters = [{"name": name, "in": "query", "schema": {"type": "string"}} for name in names]
-    meant = {"group": kind.group, "version": kind.version, "kind": kind.kind}
-    return {"parameters": parameters, "x-kubernetes-group-version-kind": meant, "responses": {}}
+    return {"parameters": parameters, _MEANT: _meant(kind), "responses": {}}
+
+
+_MEANT: Final = "x-kubernetes-group-version-kind"
+
+
+def _meant(kind: ResourceKind) -> dict[str, str]:
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
 
 
 def _group(group: str, versions: tuple[str, ...]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ class ResourceKind:
     ``status`` says that it has a status subresource, ``generation`` that changes of its spec are counted, ``typed``
     that it is Kubernetes' own: such kinds take strategic merge patches, and lists leave ``kind`` out of their items.
     ``renames`` spells members of the stored form as this version has them, ``storage`` is the collection it lives in.
+    ``schema`` is what OpenAPI shows of a kind whose definition has one.
     """
 
     group: str
@@ -32,6 +33,7 @@ class ResourceKind:
     list_kind: str = ""
     renames: Mapping[str, str] = field(default_factory=dict)
     storage: tuple[str, str] = ("", "")
+    schema: Json = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         defaults = {
@@ -263,6 +265,7 @@ def declared(definition: Json) -> tuple[ResourceKind, ...]:
             singular=names.get("singular") or "",
             short_names=tuple(names.get("shortNames") or ()),
             list_kind=names.get("listKind") or "",
+            schema=(version.get("schema") or {}).get("openAPIV3Schema") or {},
         )
         for version in spec["versions"]
         if version.get("served", True)

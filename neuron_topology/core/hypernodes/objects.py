@@ -7,7 +7,7 @@ of the kind.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from hami_plugins.wire import fields, lenient, neighbours
 from hami_plugins.wire.fields import Json
 from neuron_topology.core import names
 from neuron_topology.core.hypernodes.generator import HyperNode
+from neuron_topology.core.hypernodes.tiers import BY_NAME
 
 API_VERSION: Final = "topology.volcano.sh/v1alpha1"
 KIND: Final = "HyperNode"
@@ -38,6 +39,7 @@ class ExistingHyperNode:
     ours: bool
     discovered: bool
     tier: int = 0
+    tier_name: str = ""
     nodes: frozenset[str] = frozenset()
     children: frozenset[str] = frozenset()
     patterns: tuple[re.Pattern[str], ...] = ()
@@ -86,12 +88,20 @@ def decode(raw: Json) -> ExistingHyperNode:
         ours=labels.get(MANAGED_LABEL) == MANAGED_BY,
         discovered=SOURCE_LABEL in labels,
         tier=fields.number(spec, "tier", fields.path(place, "spec")),
+        tier_name=fields.text(spec, "tierName", fields.path(place, "spec")),
         nodes=frozenset(held for kind, held in members if kind == "Node" and isinstance(held, str)),
         children=frozenset(held for kind, held in members if kind == KIND and isinstance(held, str)),
         patterns=tuple(held for _, held in members if isinstance(held, re.Pattern)),
         selectors=tuple(held for _, held in members if isinstance(held, tuple)),
         raw=raw,
     )
+
+
+def tiers_of(found: Iterable[ExistingHyperNode]) -> frozenset[str]:
+    """The tiers that HyperNodes are of, by name. Volcano before 1.14 keeps no names: ours are known by their number."""
+    by_number = {tier.number: tier.name for tier in BY_NAME.values()}
+    named = (each.tier_name or (by_number.get(each.tier, "") if each.ours else "") for each in found)
+    return frozenset(filter(None, named))
 
 
 def _members(spec: Json, place: str) -> Iterator[tuple[str, str | re.Pattern[str] | tuple[Requirement, ...]]]:

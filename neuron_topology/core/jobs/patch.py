@@ -10,7 +10,7 @@ Source: TorchX 0.7.0 ``torchx/schedulers/kubernetes_scheduler.py``, ``trials.md`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from hami_plugins.errors import WireError
@@ -19,7 +19,7 @@ from hami_plugins.wire.fields import Json
 from neuron_topology.core import capacity_block_end
 from neuron_topology.core.capacity_block_end import DURATION_KEY
 from neuron_topology.core.hypernodes import tiers
-from neuron_topology.core.jobs import templates, ultraservers
+from neuron_topology.core.jobs import served, templates, ultraservers
 from neuron_topology.core.jobs.demands import DemandRemark
 from neuron_topology.core.jobs.node_capacity import HostCapacity
 from neuron_topology.core.jobs.templates import PatchedTemplate, TemplateChange
@@ -45,8 +45,9 @@ class JobDefaults:
     container names one (``NEURON_NETWORK_TIER``); more is refused (``mode`` hard) or avoided (soft). ``restarts`` is
     how often the whole job starts again after a pod was lost; with 0 it ends instead. ``duration`` is how long it runs,
     as ``ending`` reads it (empty: not said). ``node_order`` are the nodes of
-    the cluster by their place in the network, ``known`` the tiers that its nodes' labels make (``None``: not asked),
-    ``rooms`` the most that its nodes of each instance type leave for pods beside the daemons.
+    the cluster by their place in the network, ``known`` the tiers that its nodes' labels make, ``applied`` those that
+    have HyperNodes, ``kept`` the members of ``networkTopology`` that it keeps (``None``: not asked), ``rooms`` the most
+    that its nodes of each instance type leave for pods beside the daemons.
     """
 
     tier: str = tiers.ZONE.name
@@ -55,6 +56,8 @@ class JobDefaults:
     duration: str = ""
     node_order: tuple[str, ...] = ()
     known: frozenset[str] | None = None
+    applied: frozenset[str] | None = None
+    kept: frozenset[str] | None = None
     rooms: Mapping[str, HostCapacity] = field(default_factory=dict)
 
 
@@ -91,20 +94,27 @@ def patch(job: Json, defaults: JobDefaults = JobDefaults(), *, place: str = "job
     changes += lasting
     job = {**job, "spec": spec} if changes else job
     remarks = [remark for each in found for remark in each.remarks]
+    remarks += _dropped(job["spec"], defaults, where)
     if defaults.known is not None:
-        remarks += unbounded(job, defaults.known, place=place)
+        remarks += unbounded(job, defaults.known, defaults.applied, place=place)
     return Patched(job, tuple(changes), tuple(remarks))
 
 
-def unbounded(job: Json, known: frozenset[str], *, place: str = "job:") -> Iterator[DemandRemark]:
+def unbounded(
+    job: Json, known: frozenset[str], applied: frozenset[str] | None = None, *, place: str = "job:"
+) -> Iterator[DemandRemark]:
     """A remark on a tier that no HyperNode is of: Volcano places such a gang anywhere, without a word.
 
-    ``known`` are the tiers that the labels of the cluster's nodes make. Raises ``WireError`` as ``patch`` does.
+    ``known`` are the tiers that the labels of the cluster's nodes make, ``applied`` those that HyperNodes are of
+    (``None``: not asked). Raises ``WireError`` as ``patch`` does.
     """
     spec, where = fields.member(job, "spec", place), fields.path(place, "spec")
     topology = fields.member(spec, "networkTopology", where)
-    tier = fields.text(topology, "highestTierName", f"{where}.networkTopology")
-    if tier and tier not in known:
+    tier = fields.text(topology, served.TIER_NAME, f"{where}.networkTopology")
+    if tier and applied is not None and tier in known - applied:
+        what = f"no HyperNode is of tier {tier}: Volcano ignores the limit; run hami-plugins neuron hypernodes apply"
+        yield DemandRemark(f"{where}.networkTopology.highestTierName", what)
+    if tier and tier not in known | (applied or frozenset()):
         there = ", ".join(name for name in tiers.BY_NAME if name in known) or "none"
         what = f"the nodes' labels make no HyperNode of tier {tier}, and Volcano ignores one without; tiers: {there}"
         yield DemandRemark(f"{where}.networkTopology.highestTierName", what)
@@ -205,10 +215,38 @@ def _near(spec: Json, defaults: JobDefaults, place: str) -> tuple[Json, list[Tem
         return spec, []
     if tier not in tiers.BY_NAME:
         raise fields.wrong(f"{place}.tasks[{templates.TIER_ENV}]", tier, f"one of {', '.join(tiers.BY_NAME)}")
-    topology = {"mode": defaults.mode, "highestTierName": tier}
-    return {**spec, "networkTopology": topology}, [
+    limit = _limit(tier, defaults)
+    if not limit:
+        return spec, []
+    return {**spec, "networkTopology": {"mode": defaults.mode, **limit}}, [
         TemplateChange(f"{place}.networkTopology", f"{defaults.mode}, {tier}")
     ]
+
+
+def _limit(tier: str, defaults: JobDefaults) -> Json:
+    """The tier as the cluster's Volcano reads it: by name, else by number where a HyperNode has it, else not at all."""
+    if defaults.kept is None or served.TIER_NAME in defaults.kept:
+        return {served.TIER_NAME: tier}
+    if served.TIER_NUMBER in defaults.kept and tier in (defaults.applied or ()):
+        return {served.TIER_NUMBER: tiers.BY_NAME[tier].number}
+    return {}
+
+
+def _dropped(spec: Json, defaults: JobDefaults, place: str) -> Iterator[DemandRemark]:
+    """A remark on a limit that the cluster's Volcano cannot be told, or would take for another one."""
+    if defaults.kept is None or served.TIER_NAME in defaults.kept:
+        return
+    where = f"{place}.networkTopology"
+    topology = fields.member(spec, "networkTopology", place)
+    if fields.text(topology, served.TIER_NAME, where):
+        what = "is dropped by this cluster's Volcano (1.14 or newer keeps it), which then takes tier 1 for the limit"
+        yield DemandRemark(f"{where}.{served.TIER_NAME}", what)
+    elif not topology and _near(spec, replace(defaults, kept=None), place)[1]:
+        what = (
+            "is left out: this cluster's Volcano knows no tiers by name (1.14 or newer does), and no HyperNode has "
+            "the number of that tier, so that the gang may span the whole cluster"
+        )
+        yield DemandRemark(where, what)
 
 
 def _tier_of(task: Json, place: str) -> str:

@@ -14,6 +14,7 @@ import yaml
 from hami_plugins.errors import ConfigError
 from hami_plugins.kube.client import connect_to
 from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
+from hami_plugins.sandbox.apiserver.kinds import ResourceKind
 from neuron_topology.core.names import ZONE_LABEL
 from tests.unit.neuron_topology.hypernodes.nodes import an_idle_node
 from tests.unit.neuron_topology.torchx import stand_in
@@ -27,9 +28,15 @@ Type = Callable[..., Said]
 
 
 @pytest.fixture
-def server() -> Iterator[ApiServer]:
+def kinds() -> tuple[ResourceKind, ...]:
+    """What the cluster serves besides Kubernetes' own."""
+    return tuple(VOLCANO)
+
+
+@pytest.fixture
+def server(kinds: tuple[ResourceKind, ...]) -> Iterator[ApiServer]:
     """Two idle machines, and the queue ``test``."""
-    with ApiServer(kinds=VOLCANO) as running:
+    with ApiServer(kinds=kinds) as running:
         for name in ("n0", "n1"):
             running.put(an_idle_node(name))
         running.put(a_queue("test"))
@@ -74,10 +81,52 @@ def test_a_job_that_fits_is_created_patched_and_named_as_torchx_names_it(server:
 def test_a_tier_that_no_hypernode_is_of_is_told(server: ApiServer, neuron: Type) -> None:
     assert "the nodes' labels make no HyperNode of tier zone" in neuron("--queue", "test", "--dry-run").err
     assert "tiers: cluster" in neuron("--queue", "test", "--dry-run").err
-    assert "HyperNode" not in neuron("--queue", "test", "--dry-run", "--tier", "cluster").err
+    assert "HyperNode" not in neuron("--queue", "test", "--dry-run", "--tier", "none").err
     for name in ("n0", "n1"):
         connect_to(server.url).merge_patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": {ZONE_LABEL: "z"}}})
+    said = neuron("--queue", "test", "--dry-run").err
+    assert "no HyperNode is of tier zone: Volcano ignores the limit; run hami-plugins neuron hypernodes apply" in said
+    server.put(a_hypernode("all", 6, "zone"))
     assert "HyperNode" not in neuron("--queue", "test", "--dry-run").err
+
+
+def a_hypernode(name: str, tier: int, tier_name: str = "") -> dict[str, Any]:
+    spec = {"tier": tier, "members": [], **({"tierName": tier_name} if tier_name else {})}
+    labels = {"app.kubernetes.io/managed-by": "hami-plugins-neuron"}
+    return {
+        "apiVersion": "topology.volcano.sh/v1alpha1",
+        "kind": "HyperNode",
+        "metadata": {"name": name, "labels": labels},
+        "spec": spec,
+    }
+
+
+def a_definition_of_jobs(*members: str) -> dict[str, Any]:
+    """Volcano's, as far as jobs say something of the network."""
+    topology = {"type": "object", "properties": {each: {"type": "string"} for each in members}}
+    spec = {"type": "object", "properties": {"networkTopology": topology}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    names = {"plural": "jobs", "kind": "Job"}
+    versions = [{"name": "v1alpha1", "served": True, "storage": True, "schema": schema}]
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "jobs.batch.volcano.sh"},
+        "spec": {"group": "batch.volcano.sh", "names": names, "scope": "Namespaced", "versions": versions},
+    }
+
+
+@pytest.mark.parametrize("kinds", [tuple(kind for kind in VOLCANO if kind.plural != "jobs")], ids=["without the Job"])
+def test_a_volcano_without_names_of_tiers_gets_a_number_or_nothing(server: ApiServer, neuron: Type) -> None:
+    for name in ("n0", "n1"):
+        connect_to(server.url).merge_patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": {ZONE_LABEL: "z"}}})
+    server.put(a_definition_of_jobs("mode", "highestTierAllowed"))
+    said = neuron("--queue", "test", "--dry-run")
+    assert "networkTopology" not in yaml.safe_load(said.out)["spec"]
+    assert "this cluster's Volcano knows no tiers by name (1.14 or newer does)" in said.err
+    server.put(a_hypernode("all", 6))
+    job = yaml.safe_load(neuron("--queue", "test", "--dry-run").out)
+    assert job["spec"]["networkTopology"] == {"mode": "hard", "highestTierAllowed": 6}
 
 
 def test_a_missing_queue_is_told_with_those_there_are(server: ApiServer, neuron: Type) -> None:
