@@ -23,7 +23,7 @@ from neuron_topology.core.sets.tables import Tables, Topology
 KIND: Final = "NeuronInstanceTypes"
 
 
-Links = Literal["alone", "row", "ring", "4x4 torus"]
+Links = Literal["alone", "row", "ring", "4x4 torus", "switched"]
 
 
 class PcieGroupDocument(TypedDict):
@@ -78,6 +78,7 @@ _SHAPES: Final[Mapping[FabricShape, Links]] = {
     FabricShape.LINE: "row",
     FabricShape.RING: "ring",
     FabricShape.TORUS: "4x4 torus",
+    FabricShape.SWITCH: "switched",
 }
 
 
@@ -150,8 +151,8 @@ def _overview(chosen: list[InstanceType]) -> Table:
                 _SHAPES[each.fabric.shape],
                 f"{each.devices * each.logical_cores()}",
                 f"{each.devices * each.device_memory // GIB} GiB",
-                f"{each.vcpus}",
-                f"{each.memory_gib} GiB",
+                f"{each.vcpus or '-'}",
+                f"{each.memory_gib} GiB" if each.host_known else "-",
                 f"{each.efa_interfaces or '-'}",
                 " ".join(str(machines) for machines in each.ultraserver if machines > 1) or "-",
             )
@@ -168,7 +169,7 @@ def _facts(found: InstanceType) -> Table:
         ("cores of a device", f"{found.cores_per_device} NeuronCores {found.core_generation}"),
         ("as pods count them", f"{found.logical_cores()}" if found.default_lnc else ""),
         ("memory of a device", f"{found.device_memory // GIB} GiB {found.memory_kind}"),
-        ("host", f"{found.vcpus} vCPUs, {found.memory_gib} GiB"),
+        ("host", f"{found.vcpus} vCPUs, {found.memory_gib} GiB" if found.host_known else "not published"),
         ("EFA interfaces", f"{found.efa_interfaces or ''}"),
         ("network cards", f"{found.network_cards or ''}"),
         ("network interfaces", f"{found.max_enis or ''}"),
@@ -193,11 +194,13 @@ def _curves(found: InstanceType) -> Table | None:
     if not sizes:
         return None
     known = {
-        (family, size): chances(tables, size)
+        (family, size): curve
         for family, tables in _families(found)
         for size in sizes
-        if size in tables.counts
+        if size in tables.counts and (curve := chances(tables, size))
     }
+    if not known:
+        return None
     columns = ("IN USE", *(f"{family.value.upper()} {size}" for family, size in known))
     rows = tuple(
         TableRow((f"{busy}", *(f"{each[busy]:.3f}" for each in known.values()))) for busy in range(1, found.devices - 1)

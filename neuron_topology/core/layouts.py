@@ -14,12 +14,12 @@ LONGEST_ROW: Final = 8
 
 
 def layout(shape: NodeShape) -> WiringLayout | None:
-    """The drawing of a shape; ``None`` for one device, and for devices of which no links are known."""
+    """The drawing of a shape; ``None`` for one device, for devices of which no links are known, and behind switches."""
     if VENDOR not in shape.positions:
         return None
     wiring = wiring_of(shape)
     fabric = wiring.topology.fabric
-    if not fabric.links:
+    if not fabric.links or fabric.shape is FabricShape.SWITCH:
         return None
     places = _places(fabric)
     at = wiring.positions

@@ -41,10 +41,9 @@ class NamedResource:
         """The name as an identifier, for entry points."""
         return self.name.removeprefix(PREFIX).replace(".", "_")
 
-    @property
-    def workers(self) -> int:
-        """Processes for one pod: one for each core as the machine counts cores by default."""
-        return self.devices[names.DEVICES] * INSTANCE_TYPES[self.instance_type].logical_cores()
+    def workers(self, lnc: int = 0) -> int:
+        """Processes for one pod: one for each core as the machine counts cores at this LNC (0: by default)."""
+        return self.devices[names.DEVICES] * INSTANCE_TYPES[self.instance_type].logical_cores(lnc)
 
 
 def _named(kind: InstanceType, suffix: str, devices: int) -> NamedResource:
@@ -62,6 +61,7 @@ def _named(kind: InstanceType, suffix: str, devices: int) -> NamedResource:
 _ALL: Final = tuple(
     _named(kind, suffix, devices)
     for kind in INSTANCE_TYPES.values()
+    if kind.host_known
     for suffix, devices in (("", kind.devices), *((f"_{part}", part) for part in PARTS if part <= kind.devices))
 )
 

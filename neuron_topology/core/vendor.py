@@ -212,11 +212,13 @@ def _several_for_cores(asked: DeviceRequest) -> bool:
 
 
 def together(asked: DeviceRequest, shape: NodeShape) -> Together | None:
-    """The sets of the tables; cores of one device need no set."""
+    """The sets of the tables; cores of one device need no set, and devices behind switches any."""
     if not whole(asked) or VENDOR not in shape.positions:
         return None
     wiring = wiring_of(shape)
     tables = wiring.tables
+    if wiring.topology.any_set and not _several_for_cores(asked):
+        return None
     sets = tables.runs(asked.count) if _several_for_cores(asked) else tables.sets.get(asked.count, ())
     nearest = () if asked.count in tables.counts else tables.nearest(asked.count)
     return Together([tuple(wiring.positions[device] for device in devices_of(each)) for each in sets], nearest)

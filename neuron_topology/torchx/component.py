@@ -27,6 +27,7 @@ def ddp(
     precompile: bool = False,
     bf16: bool = False,
     tier: str = "",
+    lnc: int = 0,
 ) -> specs.AppDef:
     """Distributed data parallel training on Neuron devices, with a c10d rendezvous and no service beside it.
 
@@ -48,6 +49,8 @@ def ddp(
         precompile: only compile the graphs (neuron_parallel_compile), which fills the cache for the real run
         bf16: compute in bfloat16
         tier: widest part of the network that the pods may span (ultraserver-4, network-layer-3, ..., zone)
+        lnc: physical cores that act as one, 1 or 2, on trn2 and later; the pods ask for whole devices, so that each may
+            have its own
     """
     return training.app(
         script_args,
@@ -66,5 +69,6 @@ def ddp(
             precompile=precompile,
             bf16=bf16,
             tier=tier,
+            lnc=lnc,
         ),
     )

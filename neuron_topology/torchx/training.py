@@ -15,7 +15,7 @@ from hami_plugins.errors import ConfigError
 from neuron_topology.core import names
 from neuron_topology.core.hardware.instances import INSTANCE_TYPES
 from neuron_topology.core.hypernodes import tiers
-from neuron_topology.core.jobs.templates import TIER_ENV, TOLERATION
+from neuron_topology.core.jobs.templates import LNC_ENV, TIER_ENV, TOLERATION
 from neuron_topology.core.named_resources import NAMED, PREFIX, NamedResource
 
 CACHE_PATH: Final = "/var/cache/neuron"
@@ -43,6 +43,7 @@ _SPELLINGS: Final[Mapping[str, str]] = {
 """Other names for the parts of a mount (TorchX 0.7.0 ``torchx/specs/builders.py``)."""
 
 _COMPILER_FLAGS: Final = "NEURON_CC_FLAGS"
+_SAME_FLAGS: Final[Mapping[str, tuple[str, ...]]] = {"--lnc": ("--lnc", "-lnc", "--logical-nc-config")}
 _CACHE_URL: Final = "NEURON_COMPILE_CACHE_URL"
 
 
@@ -64,11 +65,16 @@ class TrainingJob:
     precompile: bool = False
     bf16: bool = False
     tier: str = ""
+    lnc: int = 0
 
 
 def app(script_args: Sequence[str], job: TrainingJob) -> Any:
-    """TorchX' application. Raises ``ConfigError`` for a resource or a tier that there is not."""
+    """TorchX' application. Raises ``ConfigError`` for a resource, a tier or a setting that there is not."""
     resource = _resource(job.resource)
+    choices = INSTANCE_TYPES[resource.instance_type].lnc_choices
+    if job.lnc and job.lnc not in choices:
+        there = " or ".join(map(str, choices)) or "no such setting"
+        raise ConfigError(f"lnc {job.lnc}: {resource.instance_type} has {there}; leave lnc out")
     from torchx.components import dist
 
     launched = getattr(dist, "torchrun", None) or dist.ddp  # newer releases deprecate the old name
@@ -79,7 +85,7 @@ def app(script_args: Sequence[str], job: TrainingJob) -> Any:
         image=job.image,
         name=job.name,
         h=job.resource,
-        j=shape(job.shape, resource),
+        j=shape(job.shape, resource, job.lnc),
         env=environment(job, resource),
         max_retries=job.max_retries,
         rdzv_port=job.rdzv_port,
@@ -93,9 +99,9 @@ def app(script_args: Sequence[str], job: TrainingJob) -> Any:
     return made
 
 
-def shape(text: str, resource: NamedResource) -> str:
-    """The shape with a process for each core, where it does not say how many."""
-    return text if "x" in text else f"{text}x{resource.workers}"
+def shape(text: str, resource: NamedResource, lnc: int = 0) -> str:
+    """The shape with a process for each core at this LNC (0: the default), where it does not say how many."""
+    return text if "x" in text else f"{text}x{resource.workers(lnc)}"
 
 
 def plain_name(role: str) -> str:
@@ -111,14 +117,24 @@ def environment(job: TrainingJob, resource: NamedResource) -> dict[str, str]:
     if path := cache_path(job):
         found[_CACHE_URL] = path
         found[_COMPILER_FLAGS] = f"--cache_dir={path}"
+    if job.lnc:
+        found[LNC_ENV] = str(job.lnc)
+        found[_COMPILER_FLAGS] = " ".join(filter(None, (found.get(_COMPILER_FLAGS), f"--lnc={job.lnc}")))
     if job.bf16:
         found["XLA_DOWNCAST_BF16"] = "1"
     if job.tier:
         found[TIER_ENV] = tiers.named(job.tier).name
-    if _COMPILER_FLAGS in job.env and _COMPILER_FLAGS in found and "--cache_dir" not in job.env[_COMPILER_FLAGS]:
-        flags = shlex.join([*shlex.split(job.env[_COMPILER_FLAGS]), found[_COMPILER_FLAGS]])
-        return found | dict(job.env) | {_COMPILER_FLAGS: flags}
+    if _COMPILER_FLAGS in job.env and _COMPILER_FLAGS in found:
+        own = shlex.split(job.env[_COMPILER_FLAGS])
+        more = [each for each in found[_COMPILER_FLAGS].split() if not _said(each, own)]
+        return found | dict(job.env) | {_COMPILER_FLAGS: shlex.join([*own, *more])}
     return found | dict(job.env)
+
+
+def _said(flag: str, own: Sequence[str]) -> bool:
+    """Whether the job's own flags say something about what one of ours is about."""
+    name = flag.partition("=")[0]
+    return any(each.partition("=")[0] in _SAME_FLAGS.get(name, (name,)) for each in own)
 
 
 def _resource(name: str) -> NamedResource:

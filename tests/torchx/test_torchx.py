@@ -82,7 +82,7 @@ def test_a_job_of_any_resource_asks_for_what_the_machine_has_and_needs_no_cut(na
     (container,) = containers(job)
     assert container["resources"]["limits"][NEURON] == str(NAMED[name].devices[NEURON])
     assert not any("the pod may ask for" in what or "is aws.amazon.com" in what for what in changes)
-    assert f"--nproc_per_node {NAMED[name].workers}" in container["command"][-1]
+    assert f"--nproc_per_node {NAMED[name].workers()}" in container["command"][-1]
 
 
 @pytest.mark.skipif(torchx.__version__ != RELEASE, reason=f"kept is what TorchX {RELEASE} makes")

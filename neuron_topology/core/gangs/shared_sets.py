@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from neuron_topology.core.hardware.fabric import devices_of
+from neuron_topology.core.hardware.fabric import FabricShape, devices_of, mask_of
 from neuron_topology.core.sets.tables import Tables
 
 _ROOMS: Final = 65_536
@@ -22,6 +22,8 @@ def room(tables: Tables, free: int, count: int, run: bool = False) -> int:
     if count == 1:
         return free.bit_count() if 1 in tables.sets else 0
     most = free.bit_count() // count
+    if tables.topology.fabric.shape is FabricShape.SWITCH:
+        return most if most and tables.choices(count)[free] else 0
     sets = tables.options(free, count, run=run) if most else ()
     if not sets:
         return 0
@@ -57,6 +59,8 @@ def shared_set(  # noqa: PLR0913, PLR0917 - one node, what the others have, and 
     some more, both with their numbers. First comes what most members have already, then what most nodes could give
     without the loss of another set, then what most could give at all.
     """
+    if tables.topology.any_set:
+        return _shared_behind_switches(free, count, others, elsewhere, shunned)
     options = tables.options(free, count, run=run)
     if not options:
         return 0
@@ -85,3 +89,20 @@ def shared_set(  # noqa: PLR0913, PLR0917 - one node, what the others have, and 
         )
 
     return max(options, key=lambda members: (worth(members), tuple(-each for each in devices_of(members))))
+
+
+def _shared_behind_switches(
+    free: int, count: int, others: Mapping[int, int], elsewhere: Mapping[int, int], shunned: int
+) -> int:
+    """The same where any devices may go together: those that most nodes could give, and sound ones before others."""
+    if free.bit_count() < count:
+        return 0
+    known = [members for members in others if members.bit_count() == count and members & ~free == 0]
+    if known:
+        return max(known, key=lambda members: (others[members], tuple(-each for each in devices_of(members))))
+
+    def worth(device: int) -> tuple[int, int, int]:
+        could = sum(number for mask, number in elsewhere.items() if mask >> device & 1)
+        return could - (shunned >> device & 1), -(shunned >> device & 1), -device
+
+    return mask_of(sorted(devices_of(free), key=worth, reverse=True)[:count])

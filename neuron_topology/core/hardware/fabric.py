@@ -12,12 +12,16 @@ TORUS_SIDE: Final = 4
 
 
 class FabricShape(StrEnum):
-    """What the links of a machine look like; ``irregular`` is any graph that is none of the others."""
+    """What the links of a machine look like; ``irregular`` is any graph that is none of the others.
+
+    Where a ``switch`` is between them, every device is as near to each other one.
+    """
 
     SINGLE = "single"
     LINE = "line"
     RING = "ring"
     TORUS = "torus"
+    SWITCH = "switch"
     IRREGULAR = "irregular"
 
 
@@ -98,6 +102,11 @@ def torus() -> Fabric:
     )
 
 
+def switched(devices: int) -> Fabric:
+    """Devices that reach each other through switches (Trainium 3); fewer than four are a line or a ring as well."""
+    return Fabric(FabricShape.SWITCH, tuple(tuple(at for at in range(devices) if at != i) for i in range(devices)))
+
+
 def recognised(neighbours: Sequence[Sequence[int]]) -> Fabric:
     """The fabric with these links and the name of its shape; a link that only one end tells of counts."""
     linked = [set(row) for row in neighbours]
@@ -107,6 +116,8 @@ def recognised(neighbours: Sequence[Sequence[int]]) -> Fabric:
     masks = tuple(mask_of(row) for row in linked)
     count = len(masks)
     known = [single()] if count == 1 else [line(count), ring(count)] if count > 2 else [line(count)]
+    if count > 3:
+        known.append(switched(count))
     if count == TORUS_SIDE**2:
         known.append(torus())
     for fabric in known:

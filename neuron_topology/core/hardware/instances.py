@@ -1,8 +1,11 @@
 """Every Trainium and Inferentia instance type, as data.
 
-Source: AWS' pages on instance types and AWS Neuron SDK 2.32. Types that AWS only names (``trn2n``, ``trn3`` ...) are
-not here: a node of such a type is described by what its machine reports, see ``hardware.nodes``. Links of Inferentia 1
-are not published; AWS places its devices as a row without a wrap, and so do we until a machine has told.
+As of 2026-11-26. Sources: AWS' pages on instance types and AWS Neuron SDK 2.33.1 (``about-neuron/arch``), for Trainium
+3 its ``trn3-arch`` and ``trainium3``, and for the names of its types, which EC2 does not list yet, aws-neuron-driver
+``v4/neuron_dhal_v4.c``: ``trn3.48xlarge`` has the sixteen devices of a server of Gen1, ``trn3e.24xlarge`` the four of
+Gen2. Other names that AWS's software has (``trn2n``, ``trn3p`` ...) are not here: a node of such a type is described by
+what its machine reports, see ``hardware.machines``. Links of Inferentia 1 are not published; AWS places its devices as
+a row without a wrap, and so do we until a machine has told.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from hami_plugins.model.units import MiB
-from neuron_topology.core.hardware.fabric import Fabric, line, ring, single, torus
+from neuron_topology.core.hardware.fabric import Fabric, line, ring, single, switched, torus
 
 GIB: Final = 1024
 """MiB in a GiB."""
@@ -34,7 +37,8 @@ class InstanceType:
     ``cores_per_device`` are physical NeuronCores; ``default_lnc`` is how many of them act as one by default (0 where
     that cannot be set). ``numa[i]`` is the NUMA node of device i and ``pcie`` its groups; both are empty where AWS has
     not published them. ``vcpus`` and ``memory_gib`` are the whole machine's, ``ultraserver`` the numbers of machines
-    that can be wired together through their devices (1 is a machine by itself).
+    that can be wired together through their devices (1 is a machine by itself). ``vcpus`` 0: host and network are not
+    published.
     """
 
     name: str
@@ -62,6 +66,11 @@ class InstanceType:
     def family(self) -> str:
         """The part of the name before the size: ``trn1`` of ``trn1.32xlarge``."""
         return self.name.partition(".")[0]
+
+    @property
+    def host_known(self) -> bool:
+        """Whether AWS has published what the host has, and its network."""
+        return self.vcpus > 0
 
     @property
     def lnc_choices(self) -> tuple[int, ...]:
@@ -159,6 +168,21 @@ def _trainium2(name: str, ultraserver: tuple[int, ...]) -> InstanceType:
     )
 
 
+def _trainium3(name: str, devices: int, ultraserver: tuple[int, ...]) -> InstanceType:
+    return InstanceType(
+        name=name,
+        core_generation="v4",
+        cores_per_device=8,
+        device_memory=MiB(144 * GIB),
+        memory_kind="HBM",
+        fabric=switched(devices),
+        vcpus=0,
+        memory_gib=0,
+        default_lnc=2,
+        ultraserver=ultraserver,
+    )
+
+
 _ALL: Final = (
     _inferentia1("xlarge", single(), 4, 8),
     _inferentia1("2xlarge", single(), 8, 16),
@@ -185,6 +209,8 @@ _ALL: Final = (
     ),
     _trainium2("trn2.48xlarge", (1,)),
     _trainium2("trn2u.48xlarge", (1, 2, 4)),
+    _trainium3("trn3.48xlarge", 16, (1, 2, 4)),
+    _trainium3("trn3e.24xlarge", 4, (1, 36)),
 )
 
 INSTANCE_TYPES: Final[Mapping[str, InstanceType]] = MappingProxyType({each.name: each for each in _ALL})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hami_plugins.errors import WireError
@@ -29,6 +29,9 @@ TOLERATION: Final[Json] = {"key": names.TAINT, "operator": "Exists", "effect": "
 
 TIER_ENV: Final = "NEURON_NETWORK_TIER"
 """The widest part of the network that the gang may span, by its tier's name: TorchX cannot say it of a job."""
+
+LNC_ENV: Final = "NEURON_LOGICAL_NC_CONFIG"
+"""How many physical cores act as one in the process; the node's plugin counts cores at the node's own setting."""
 
 _BROKEN_NAME: Final = re.compile(r"\$\{VC_[A-Z0-9_]*-[A-Z0-9_-]*_HOSTS(?=[:}])")
 """A variable as TorchX refers to it when a role's name has a hyphen. Volcano exports it with ``_``, and a shell reads
@@ -70,7 +73,7 @@ def patch(spec: Json, node_order: Sequence[str], rooms: Mapping[str, HostCapacit
     kind = INSTANCE_TYPES.get(selector.get(names.INSTANCE_LABEL, ""))
     remarks: tuple[DemandRemark, ...] = ()
     if kind is not None:
-        remarks = tuple(demands.possible(askings, kind, selector))
+        remarks = (*demands.possible(askings, kind, selector), *_settings(changed, kind, place))
         changed = _inside_the_node(changed, kind, rooms.get(kind.name), place, changes)
     changed = _tolerating(changed, place, changes)
     changed, claims = volumes.one_per_claim(changed, place)
@@ -86,10 +89,32 @@ def tier_of(spec: Json, place: str) -> str:
     """The tier that a container of the template names; empty where none does."""
     for at, container in enumerate(fields.items(spec, "containers", place)):
         where = f"{place}.containers[{at}]"
-        for each in fields.items(fields.whole(container, where), "env", where):
-            if isinstance(each, dict) and each.get("name") == TIER_ENV:
-                return fields.text(each, "value", f"{where}.env")
+        if tier := _variable(fields.whole(container, where), TIER_ENV, where):
+            return tier
     return ""
+
+
+def _variable(container: Json, name: str, place: str) -> str:
+    """The value of a container's variable, empty where it has none."""
+    for each in fields.items(container, "env", place):
+        if isinstance(each, dict) and each.get("name") == name:
+            return fields.text(each, "value", f"{place}.env")
+    return ""
+
+
+def _settings(spec: Json, kind: InstanceType, place: str) -> Iterator[DemandRemark]:
+    """Remarks on an LNC that the machine does not have, or that counts the requested cores otherwise than the node."""
+    for at, container in enumerate(fields.items(spec, "containers", place)):
+        where = f"{place}.containers[{at}]"
+        lnc = _variable(container, LNC_ENV, where)
+        limits = fields.member(fields.member(container, "resources", where), "limits", where)
+        choices = tuple(map(str, kind.lnc_choices))
+        if lnc and lnc not in choices:
+            there = " or ".join(choices) or "no such setting"
+            yield DemandRemark(f"{where}.env[{LNC_ENV}]", f"{lnc}: {kind.name} has {there}")
+        elif lnc and names.CORES in limits:
+            what = f"the node counts {names.CORES} at its own setting, which may be another than {lnc}"
+            yield DemandRemark(f"{where}.env[{LNC_ENV}]", f"{what}; ask for {names.DEVICES} instead")
 
 
 def _each_container(spec: Json, place: str, changes: list[TemplateChange]) -> Json:
@@ -185,7 +210,11 @@ class _Most(NamedTuple):
 def _inside_the_node(
     spec: Json, kind: InstanceType, own: HostCapacity | None, place: str, changes: list[TemplateChange]
 ) -> Json:
-    """Requests that the node can meet beside its daemons; limits may stay above what is there."""
+    """Requests that the node can meet beside its daemons; limits may stay above what is there, and all where nobody
+    has said what there is.
+    """
+    if own is None and not kind.host_known:
+        return spec
     left = own or node_capacity.for_pods(kind)
     of = f"the cluster's {kind.name} nodes leave" if own else f"EKS usually leaves on a {kind.name}"
     why = f"the most that {of} besides the daemons"

@@ -10,6 +10,7 @@ from functools import lru_cache
 from itertools import compress
 from math import comb
 
+from neuron_topology.core.hardware.fabric import FabricShape
 from neuron_topology.core.sets.families import LARGEST
 from neuron_topology.core.sets.tables import Tables
 
@@ -18,10 +19,10 @@ from neuron_topology.core.sets.tables import Tables
 def chances(tables: Tables, count: int) -> tuple[float, ...]:
     """The chance of a set of ``count`` devices with 0, 1, 2 ... devices in use.
 
-    Empty where the machine has too many devices for a table of its masks.
+    Empty where the machine has too many devices for a table of its masks, and where any devices may go together.
     """
     devices = tables.topology.fabric.devices
-    if devices > LARGEST:
+    if devices > LARGEST or tables.topology.fabric.shape is FabricShape.SWITCH:
         return ()
     choices = tables.choices(count)
     size = 1 << devices

@@ -2,7 +2,8 @@
 
 ``aws`` has exactly the sets of AWS's scheduler extension: rows of a torus and its two halves of rows, windows of a line
 or ring that do not wrap. ``linked`` has everything that is wired as well: all subcubes of the torus, arcs that wrap,
-and for any other count the best-connected sets. Source: AWS Neuron SDK 2.32, scheduler extension.
+and for any other count the best-connected sets. Behind switches (Trainium 3) any set is as good as another, in both
+families. Source: AWS Neuron SDK 2.32, scheduler extension.
 
 The 4x4 torus is the 4-dimensional hypercube. By Harper's theorem the first k numbers are a k-set with the most inner
 links, so the best sets for any k are their images under the symmetries of the hypercube; nothing is searched.
@@ -91,6 +92,8 @@ def _sets(fabric: Fabric, family: Family, count: int) -> Iterable[int]:
             return arcs(total, count)
         case FabricShape.LINE | FabricShape.RING:
             return windows(total, count)
+        case FabricShape.SWITCH if total <= LARGEST:
+            return map(mask_of, combinations(range(total), count))
         case _:
             return () if family is Family.AWS or total > LARGEST else _best_connected(fabric, count)
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from operator import add
 from typing import Final, Protocol
 
-from neuron_topology.core.hardware.fabric import Fabric, FabricShape, devices_of
+from neuron_topology.core.hardware.fabric import Fabric, FabricShape, devices_of, mask_of
 from neuron_topology.core.sets.families import LARGEST, Family, sets_of, without
 from neuron_topology.core.sets.locality import ANYWHERE, Locality
 from neuron_topology.core.sets.measures import path_through, ring_through
@@ -44,6 +44,11 @@ class Topology:
     family: Family = Family.AWS
     locality: Locality = ANYWHERE
     dead: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def any_set(self) -> bool:
+        """Whether all sets of a count are alike: devices behind switches of which every pair is linked."""
+        return self.fabric.shape is FabricShape.SWITCH and not self.dead
 
     @property
     def tables(self) -> Tables:
@@ -153,7 +158,9 @@ class Tables:
 
     def _made(self, count: int) -> Choices:
         sets = self.sets.get(count, ())
-        if self.topology.fabric.devices > LARGEST:
+        if self.topology.any_set and sets:
+            return _Lowest(count)
+        if self.topology.fabric.devices > LARGEST or self.topology.fabric.shape is FabricShape.SWITCH:
             return _Scanned(sets)
         locality = self.topology.locality
         worst_first = sorted(sets, key=lambda each: (locality.spread(each), devices_of(each)), reverse=True)
@@ -171,7 +178,8 @@ class Tables:
 
 
 class _Scanned:
-    """The choices of a machine with too many devices for a table, which allocates one device or all."""
+    """The first set that is free: for too many devices for a table, which go singly or all together, and for devices
+    behind switches, whose sets are all as good."""
 
     __slots__ = ("_sets",)
 
@@ -180,6 +188,20 @@ class _Scanned:
 
     def __getitem__(self, free: int) -> int:
         return next((each for each in self._sets if each & ~free == 0), 0)
+
+
+class _Lowest:
+    """The choices where any devices may go together: those with the lowest numbers."""
+
+    __slots__ = ("_count",)
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __getitem__(self, free: int) -> int:
+        if free.bit_count() < self._count:
+            return 0
+        return mask_of(devices_of(free)[: self._count])
 
 
 @lru_cache(maxsize=256)

@@ -73,6 +73,8 @@ def shape_of(node: NodeObject) -> NodeShape:
         (INF2, "linked", 3, "8,9,10"),
         (INF2, "", 3, "0,1,2"),
         ("trn1.2xlarge", "", 1, "0"),
+        ("trn3.48xlarge", "", 7, "0,1,2,3,4,5,6"),
+        ("trn3e.24xlarge", "linked", 3, "0,1,2"),
     ],
 )
 def test_devices_come_in_linked_sets_in_the_order_of_their_links(kind: str, family: str, count: int, ids: str) -> None:

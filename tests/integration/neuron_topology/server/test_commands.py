@@ -62,7 +62,10 @@ def test_a_conf_without_the_extender_is_found_out(run: Run, tmp_path: Path) -> N
     path.write_text("actions: allocate, preempt\ntiers:\n- plugins:\n  - name: gang\n")
     code, said = run("allocator", "conf", "--check", str(path), "-o", "json")
     findings = published(said)["findings"]
-    assert (code, [each["place"] for each in findings]) == (Exit.FINDINGS, ["actions preempt", "extender"])
+    assert (code, [each["place"] for each in findings]) == (
+        Exit.FINDINGS,
+        ["actions preempt", "extender", "network-topology-aware"],
+    )
     assert "`hami-plugins allocator conf` prints it" in findings[1]["remedy"]
 
 

@@ -2,12 +2,23 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import chain, pairwise, product
+from math import comb
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neuron_topology.core.hardware.fabric import Fabric, FabricShape, devices_of, line, mask_of, ring, single, torus
+from neuron_topology.core.hardware.fabric import (
+    Fabric,
+    FabricShape,
+    devices_of,
+    line,
+    mask_of,
+    ring,
+    single,
+    switched,
+    torus,
+)
 from neuron_topology.core.sets.families import Family, subcubes
 from neuron_topology.core.sets.locality import Locality
 from neuron_topology.core.sets.measures import connected
@@ -147,8 +158,9 @@ def test_no_other_set_would_leave_more(free: int, count: int) -> None:
 
 def test_the_torus_is_worth_its_halves_quarters_pairs_and_itself() -> None:
     assert linked().value(ALL) == 33 * (64 + 8 * 8 + 24) + 32
-    assert aws().value(ALL) == 64 + 8 * 2 + 4
-    assert linked().value(mask_of(range(8))) == 8 + len([each for each in subcubes(4) if each < 256])
+    assert aws().value(ALL) == 33 * (64 + 8 * 2 + 4)
+    fours = [each for each in subcubes(4) if each < 256]
+    assert linked().value(mask_of(range(8))) == 33 * (8 + len(fours)) + 12
 
 
 def test_the_largest_count_that_is_left() -> None:
@@ -215,6 +227,29 @@ def test_devices_without_known_links_go_singly_or_all_together(family: Family) -
     assert chosen(tables, 0b1110, 1) == [1]
     assert chosen(tables, 0b1111, 4) == [0, 1, 2, 3]
     assert tables.nearest(2) == (1, 4)
+
+
+@pytest.mark.parametrize("family", Family)
+@pytest.mark.parametrize("devices", [4, 16])
+def test_behind_switches_any_devices_go_together_those_with_the_lowest_numbers_first(
+    family: Family, devices: int
+) -> None:
+    tables = Topology(switched(devices), family).tables
+    assert tables.counts == tuple(range(1, devices + 1))
+    assert {count: len(sets) for count, sets in tables.sets.items()} == {
+        count: comb(devices, count) for count in tables.counts
+    }
+    assert chosen(tables, 0b1011, 3) == [0, 1, 3]
+    assert tables.choose(0b1011, 4) == 0
+    assert tables.choose(0b1011, 2, shunned=0b1) == 0b1010
+    assert tables.order(0b1011) == (0, 1, 3)
+
+
+def test_behind_switches_two_devices_that_do_not_reach_each_other_stay_apart() -> None:
+    tables = Topology(switched(4), Family.LINKED, dead=((0, 1),)).tables
+    assert chosen(tables, 0b1111, 2) == [0, 2]
+    assert tables.choose(0b0011, 2) == 0
+    assert not Topology(switched(4), Family.AWS, dead=((0, 1),)).any_set
 
 
 @pytest.mark.parametrize("family", Family)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hami_plugins.errors import WireError
-from neuron_topology.core.hardware.fabric import FabricShape, line, recognised, ring, single, torus
+from neuron_topology.core.hardware.fabric import FabricShape, line, recognised, ring, single, switched, torus
 from neuron_topology.core.hardware.instances import INSTANCE_TYPES
 from neuron_topology.core.hardware.machines import MachineHealth, NeuronMachine, decode_health, machine_of, with_health
 from neuron_topology.core.hardware.neuron_ls import decode
@@ -19,7 +19,7 @@ def seen(printed: str, *, name: str = TRN1, devices: int = 16) -> NeuronMachine:
     return machine_of(name, devices, decode("x", printed))
 
 
-@pytest.mark.parametrize("fabric", [single(), line(2), line(4), ring(3), ring(12), torus()])
+@pytest.mark.parametrize("fabric", [single(), line(2), line(4), ring(3), ring(12), torus(), switched(4), switched(16)])
 def test_a_shape_is_recognised_by_its_links(fabric: Any) -> None:
     assert recognised(fabric.neighbours) == fabric
     one_end = [[to for to in row if to > at] for at, row in enumerate(fabric.neighbours)]
@@ -48,6 +48,12 @@ def test_without_known_links_nothing_is_linked_and_it_is_said(name: str, devices
     assert found.fabric.links == frozenset()
     assert found.fabric.shape is (FabricShape.SINGLE if devices == 1 else FabricShape.IRREGULAR)
     assert found.remarks[0].startswith(remark)
+
+
+def test_links_through_switches_are_those_of_the_table_whatever_the_machine_shows() -> None:
+    alone = json.dumps([{"neuron_device": at, "nc_count": 8, "connected_to": None} for at in range(4)])
+    found = seen(alone, name="trn3e.24xlarge", devices=4)
+    assert (found.fabric, found.dead, found.remarks) == (switched(4), (), ())
 
 
 def test_a_single_device_of_no_named_type_needs_no_remark() -> None:

@@ -392,6 +392,34 @@ def test_a_toleration_of_something_else_is_not_enough(toleration: object) -> Non
     assert len(pods(patched(a_job(a_task(spec={"tolerations": [toleration]}))))[0]["tolerations"]) == 2
 
 
+def of_kind(kind: str) -> dict[str, Any]:
+    return {"nodeSelector": {"node.kubernetes.io/instance-type": kind}}
+
+
+def test_what_the_host_of_trainium_3_has_is_not_published_and_nothing_is_cut_or_refused_for_it() -> None:
+    limits = {NEURON: 7, EFA: 32, "cpu": "500", "memory": "9Ti"}
+    found = patch.patch(a_job(a_task(a_container(limits), spec=of_kind("trn3.48xlarge"))))
+    assert not found.remarks
+    assert "cpu" not in containers(found.job)[0]["resources"]["requests"]
+    with pytest.raises(WireError, match=r"a pod asks for 17, and trn3\.48xlarge has 16"):
+        patch.patch(a_job(a_task(a_container({NEURON: 17}), spec=of_kind("trn3.48xlarge"))))
+
+
+@pytest.mark.parametrize(
+    ("kind", "lnc", "resource", "said"),
+    [
+        ("trn2.48xlarge", "1", NEURON, ""),
+        ("trn2.48xlarge", "1", "aws.amazon.com/neuroncore", "counts aws.amazon.com/neuroncore at its own setting"),
+        ("trn2.48xlarge", "4", NEURON, "4: trn2.48xlarge has 1 or 2"),
+        ("trn1.32xlarge", "2", NEURON, "2: trn1.32xlarge has no such setting"),
+    ],
+)
+def test_a_setting_of_logical_cores_goes_with_whole_devices(kind: str, lnc: str, resource: str, said: str) -> None:
+    env = [{"name": "A", "value": "b"}, {"name": "NEURON_LOGICAL_NC_CONFIG", "value": lnc}]
+    remarks = patch.patch(a_job(a_task(a_container({resource: 4}, env=env), spec=of_kind(kind)))).remarks
+    assert [said in str(each) for each in remarks] == ([True] if said else [])
+
+
 def a_claim(name: str, claim: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "persistentVolumeClaim": {"claimName": claim, **more}}
 
@@ -465,7 +493,9 @@ def test_the_memory_of_a_node_is_its_machines_less_the_kernels_and_the_kubelets(
     assert node_capacity.allocatable(INSTANCE_TYPES[name]).memory == mebibytes << 20
 
 
-@pytest.mark.parametrize("kind", INSTANCE_TYPES.values(), ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    "kind", [kind for kind in INSTANCE_TYPES.values() if kind.host_known], ids=lambda kind: kind.name
+)
 def test_every_machine_has_room_for_pods_beside_its_daemons(kind: Any) -> None:
     whole, left = node_capacity.allocatable(kind), node_capacity.for_pods(kind)
     assert 0 < left.millicpu < whole.millicpu < kind.vcpus * 1000

@@ -19,6 +19,7 @@ ALL = 0xFFFF
 TORUS = INSTANCE_TYPES["trn1.32xlarge"].fabric
 LINKED = Topology(TORUS, Family.LINKED).tables
 AWS = Topology(TORUS, Family.AWS).tables
+SWITCHED = Topology(INSTANCE_TYPES["trn3.48xlarge"].fabric).tables
 RING = Topology(INSTANCE_TYPES["inf2.48xlarge"].fabric, Family.LINKED).tables
 
 
@@ -39,6 +40,8 @@ RING = Topology(INSTANCE_TYPES["inf2.48xlarge"].fabric, Family.LINKED).tables
         (AWS, 0b1011, 1, 3),
         (RING, mask_of([11, 0, 1, 2]), 2, 2),
         (LINKED, 0, 4, 0),
+        (SWITCHED, ALL & ~mask_of([0, 2, 5, 11, 13]), 4, 2),
+        (SWITCHED, 0b111, 4, 0),
     ],
 )
 def test_room_is_counted_in_sets(tables: Tables, free: int, count: int, most: int) -> None:
@@ -139,3 +142,19 @@ def test_a_set_that_costs_no_node_another_is_found_where_there_is_one(free: list
         assert first in common
         for mask in free[1:]:
             assert shared_set(LINKED, mask, count, {first: 1}, {}) == first
+
+
+@pytest.mark.parametrize(
+    ("free", "count", "others", "elsewhere", "shunned", "shared"),
+    [
+        (0b111101, 2, {0b011: 1, 0b100100: 1, 0b110000: 2}, {}, 0, 0b110000),
+        (0b111101, 2, {0b011: 3}, {0b110000: 2, 0b101000: 1}, 0, 0b110000),
+        (0b111101, 2, {0b1: 3}, {}, 0b1, 0b1100),
+        (0b111101, 6, {}, {}, 0, 0),
+    ],
+    ids=["what most have", "what most could give", "sound ones first", "too few"],
+)
+def test_behind_switches_members_get_the_same_devices(  # noqa: PLR0917 - a case
+    free: int, count: int, others: dict[int, int], elsewhere: dict[int, int], shunned: int, shared: int
+) -> None:
+    assert shared_set(SWITCHED, free, count, others, elsewhere, shunned) == shared

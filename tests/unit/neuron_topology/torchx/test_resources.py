@@ -25,7 +25,18 @@ NEURON, EFA = "aws.amazon.com/neuron", "vpc.amazonaws.com/efa"
 every_resource = pytest.mark.parametrize("resource", NAMED.values(), ids=lambda resource: resource.name)
 
 
-@pytest.mark.parametrize("kind", INSTANCE_TYPES.values(), ids=lambda kind: kind.name)
+KNOWN = [kind for kind in INSTANCE_TYPES.values() if kind.host_known]
+
+
+def test_machines_whose_host_is_not_published_have_no_names() -> None:
+    assert {kind.name for kind in INSTANCE_TYPES.values()} - {kind.name for kind in KNOWN} == {
+        "trn3.48xlarge",
+        "trn3e.24xlarge",
+    }
+    assert not any("trn3" in name for name in NAMED)
+
+
+@pytest.mark.parametrize("kind", KNOWN, ids=lambda kind: kind.name)
 def test_every_machine_has_a_name_and_each_part_of_it(kind: Any) -> None:
     ours = {each.devices[NEURON] for each in NAMED.values() if each.instance_type == kind.name}
     assert ours == {kind.devices, *(part for part in (1, 2, 4, 8, 16) if part < kind.devices)}
@@ -35,7 +46,7 @@ def test_every_machine_has_a_name_and_each_part_of_it(kind: Any) -> None:
 
 @pytest.mark.parametrize("devices", [1, 16])
 def test_a_whole_machine_is_called_by_the_number_of_its_devices_too(devices: int) -> None:
-    kinds = [kind.name for kind in INSTANCE_TYPES.values() if kind.devices == devices]
+    kinds = [kind.name for kind in KNOWN if kind.devices == devices]
     assert kinds
     for kind in kinds:
         whole, counted = NAMED[f"neuron_{kind}"], NAMED[f"neuron_{kind}_{devices}"]
@@ -67,7 +78,7 @@ def test_no_core_of_a_part_is_wasted(resource: NamedResource) -> None:
 
 def test_workers_are_the_cores_as_the_machine_counts_them() -> None:
     assert [
-        NAMED[name].workers for name in ("neuron_trn1.32xlarge", "neuron_trn2.48xlarge_4", "neuron_inf1.xlarge")
+        NAMED[name].workers() for name in ("neuron_trn1.32xlarge", "neuron_trn2.48xlarge_4", "neuron_inf1.xlarge")
     ] == [
         32,
         16,

@@ -119,6 +119,29 @@ def test_the_cache_is_one_for_all_pods_and_other_flags_stay() -> None:
     assert "NEURON_CC_FLAGS" not in environment()
 
 
+def test_the_setting_of_logical_cores_is_in_the_environment_the_compiler_and_the_processes() -> None:
+    trn2 = "neuron_trn2.48xlarge"
+    found = environment(resource=trn2, lnc=1, cache="claim")
+    assert found["NEURON_LOGICAL_NC_CONFIG"] == "1"
+    assert found["NEURON_CC_FLAGS"] == "--cache_dir=/var/cache/neuron --lnc=1"
+    assert training.shape("2", NAMED[trn2], 1) == "2x128"
+    assert training.shape("2", NAMED[trn2]) == "2x64"
+    own = environment(resource=trn2, lnc=1, env={"NEURON_CC_FLAGS": "--logical-nc-config=2"})
+    assert own["NEURON_CC_FLAGS"] == "--logical-nc-config=2"
+
+
+@pytest.mark.parametrize(
+    ("resource", "lnc", "said"),
+    [
+        ("neuron_trn2.48xlarge", 4, "lnc 4: trn2.48xlarge has 1 or 2"),
+        ("neuron_trn1.32xlarge", 2, "has no such setting"),
+    ],
+)
+def test_a_setting_that_the_machine_does_not_have_is_refused(resource: str, lnc: int, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        training.app((), a_job(resource, lnc=lnc))
+
+
 def test_what_the_job_says_itself_comes_last() -> None:
     found = environment(bf16=True, env={"XLA_DOWNCAST_BF16": "0", "A": "b"})
     assert (found["XLA_DOWNCAST_BF16"], found["A"]) == ("0", "b")
