@@ -27,13 +27,13 @@ def test_an_answer_counts_for_ten_minutes_and_survives_a_silent_server() -> None
     clock = [0.0]
     api: Any = Answers(an_openapi("mode"), an_openapi("mode", "highestTierName"), KubeError("away", status=503))
     definition = JobDefinition(api, now=lambda: clock[0])
-    assert definition.kept == {"mode"}
+    assert definition.kept == frozenset({"mode"})
     clock[0] = 599.0
-    assert definition.kept == {"mode"}
+    assert definition.kept == frozenset({"mode"})
     clock[0] = 600.0
-    assert definition.kept == {"mode", "highestTierName"}
+    assert definition.kept == frozenset({"mode", "highestTierName"})
     clock[0] = 1200.0
-    assert definition.kept == {"mode", "highestTierName"}
+    assert definition.kept == frozenset({"mode", "highestTierName"})
 
 
 def test_where_the_server_never_said_anything_nothing_is_known() -> None:
