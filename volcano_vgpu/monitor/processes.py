@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Final
 
 from hami_plugins.model.units import PodUid
+from hami_plugins.wire import cgroups
 from volcano_vgpu.core.monitor.regions import Presence
 
 _READ_BYTES: Final = 8192
 _KERNEL: Final = b"kthreadd\n"
 """Process 2 of the host; no other namespace has it."""
 
-_POD: Final = re.compile(rb"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12})")
 _GONE: Final = frozenset({errno.ENOENT, errno.ESRCH})
 _DEAD: Final = b"\nState:\tZ"
 _INNER: Final = re.compile(rb"\nNSpid:[\t\d]*\t(\d+)\n")
@@ -45,7 +45,7 @@ class HostProcesses:
         inner = _INNER.search(status)
         if not status or _DEAD in status or (inner is not None and int(inner.group(1)) != pid):
             return Presence.GONE
-        owners = {owner.replace(b"_", b"-").decode() for owner in _POD.findall(self._read(f"{hostpid}/cgroup") or b"")}
+        owners = cgroups.owner_of((self._read(f"{hostpid}/cgroup") or b"").decode(errors="replace")).pods
         return Presence.GONE if owners and pod not in owners else Presence.RUNNING
 
     def _read(self, name: str) -> bytes | None:
