@@ -152,3 +152,30 @@ def repair(
     logging.configure("error", "auto")
     client = connect(kubeconfig=kubeconfig, context=context, component=COMPONENT)
     raise typer.Exit(run_repair(client, dry_run=dry_run, form=output, headers=not no_headers))
+
+
+@app.command()
+def agent(
+    *,
+    config: options.Config = None,
+    node_name: options.NodeName = None,
+    machine_file: Annotated[
+        str | None,
+        typer.Option(
+            "--machine-file",
+            metavar="FILE",
+            help="Take the machine from this file, which can also make devices, links and memory fail.",
+        ),
+    ] = None,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Run the agent of one node: describes its devices, links and health, and finds processes that use others' devices.
+
+    It runs beside AWS's device plugin, which still hands devices to containers. The chart runs it on every Neuron node.
+
+    Writes: annotations of this node, when they change, and events on it and its pods.
+    """
+    from neuron_topology.commands.agent import NeuronAgentInputs, run_agent
+
+    raise typer.Exit(run_agent(NeuronAgentInputs(config, node_name, machine_file, context, kubeconfig)))

@@ -25,6 +25,7 @@ from tests.bench import (
     loading,
     monitor,
     neuron,
+    neuron_agent,
     neuron_allocator,
     node,
     simulation,
@@ -64,6 +65,7 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "allocator-chaos": allocator_chaos.figures,
     "device-plugins": device_plugins.figures,
     "neuron": neuron.figures,
+    "neuron-agent": neuron_agent.figures,
     "neuron-allocator": neuron_allocator.figures,
     "neuron-simulation": simulation.figures,
 }

@@ -28,6 +28,7 @@ from koordinator_adapter.core.translation import vocabulary
 from neuron_topology.core import capacity_block_end
 from neuron_topology.core import names as neuron_names
 from neuron_topology.core import nodes as neuron_nodes
+from neuron_topology.core.agent import annotations as agent_annotations
 from neuron_topology.core.hypernodes import objects as hypernodes
 from neuron_topology.core.jobs import templates
 from volcano_vgpu.agent import cdi
@@ -73,6 +74,8 @@ SHARED: Final[Mapping[str, Mapping[str, str]]] = {
     "nodes, ours": {
         "annotation neuron-ls": neuron_nodes.LINKS_KEY,
         "annotation health": neuron_nodes.HEALTH_KEY,
+        "annotation health by the agent": agent_annotations.OWN_KEY,
+        "annotation register": agent_annotations.REGISTER_KEY,
         "label family of sets": neuron_nodes.FAMILY_LABEL,
         "label shape": templates_of_fleets.SHAPE_LABEL,
         "annotation end of block": capacity_block_end.END_KEY,

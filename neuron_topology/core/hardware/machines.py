@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from hami_plugins.errors import WireError
+from hami_plugins.wire import documents
 from hami_plugins.wire.documents import load
 from hami_plugins.wire.fields import Json, items, whole, wrong
 from hami_plugins.wire.scalars import shown
@@ -77,6 +78,16 @@ def decode_health(place: str, written: str) -> tuple[MachineHealth, tuple[str, .
         repaired=frozenset(_legible(holder, "repaired", place, _index, remarks)),
     )
     return health, tuple(remarks)
+
+
+def encode_health(health: MachineHealth) -> str:
+    """The text form; members without an entry are left out."""
+    found = {
+        "devices": sorted(health.devices),
+        "links": [list(link) for link in sorted(health.links)],
+        "repaired": sorted(health.repaired),
+    }
+    return documents.dump({name: listed for name, listed in found.items() if listed})
 
 
 def _legible(

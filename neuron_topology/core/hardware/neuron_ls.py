@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from hami_plugins.errors import WireError
 from hami_plugins.model.units import MiB
-from hami_plugins.wire.documents import load_list
+from hami_plugins.wire import documents
+from hami_plugins.wire.documents import load
 from hami_plugins.wire.fields import Json, items, natural, number, text, whole, wrong
 
 MOST_DEVICES: Final = 64
@@ -86,13 +87,56 @@ def decode(place: str, printed: str) -> Observation:
     return found
 
 
+def encode(observed: Observation) -> str:
+    """The JSON form, one text for one machine: devices by index, and nothing in it that changes while it runs."""
+    return documents.dump([_members(device, observed) for device in observed.devices])
+
+
+def _members(device: ObservedDevice, observed: Observation) -> Json:
+    found = {
+        "neuron_device": device.index,
+        "bdf": device.bdf,
+        "connected_to": sorted(device.neighbours),
+        "nc_count": device.cores,
+        "memory_size": device.memory * _BYTES,
+        "numa_node": device.numa,
+        "logical_neuroncore_config": observed.lnc,
+        "instance_type": observed.instance_type,
+    }
+    unknown = {"bdf": "", "numa_node": -1, "logical_neuroncore_config": 0, "instance_type": ""}
+    return {name: value for name, value in found.items() if name not in unknown or value != unknown[name]}
+
+
+def device_list(place: str, printed: str) -> list[Any]:
+    """The devices of the JSON form: the list of ``-j``, or the one in the object that releases from 2.34 print.
+
+    Raises ``WireError`` where there is neither.
+    """
+    found = load(place, printed)
+    if isinstance(found, list):
+        return found
+    lists = [each for each in found.values() if _lists_devices(each)] if isinstance(found, dict) else []
+    if len(lists) == 1:
+        return lists[0]
+    raise wrong(place, found, "a list of devices, or an object with one")
+
+
+def _lists_devices(found: object) -> TypeGuard[list[Any]]:
+    return (
+        isinstance(found, list)
+        and bool(found)
+        and all(isinstance(each, dict) and "neuron_device" in each for each in found)
+    )
+
+
 def _json(place: str, printed: str) -> Observation:
     devices = []
-    lnc = 0
-    for at, raw in enumerate(load_list(place, printed)):
+    lnc, kind = 0, ""
+    for at, raw in enumerate(device_list(place, printed)):
         here = f"{place}[{at}]"
         holder = whole(raw, here)
         lnc = natural(holder, "logical_neuroncore_config", here) or lnc
+        kind = text(holder, "instance_type", here) or kind
         devices.append(
             ObservedDevice(
                 index=number(holder, "neuron_device", here, default=-1),
@@ -103,7 +147,7 @@ def _json(place: str, printed: str) -> Observation:
                 numa=_numa(holder, here),
             )
         )
-    return Observation(devices=_by_index(devices), lnc=lnc)
+    return Observation(devices=_by_index(devices), instance_type=kind, lnc=lnc)
 
 
 def _indexes(listed: Iterable[Any], place: str) -> Iterator[int]:

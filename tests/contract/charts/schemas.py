@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from hami_plugins.allocator.settings import AllocatorSettings
 from koordinator_adapter.server.settings import AdapterSettings
+from neuron_topology.core.agent.settings import NeuronAgentSettings
 from volcano_vgpu.agent import config
 from volcano_vgpu.core.model import SharingMode
 from volcano_vgpu.core.settings import AgentSettings
@@ -32,6 +33,7 @@ OF_THE_AGENT: Final = (
 """What the chart says itself, or takes from ``deviceConfig``."""
 
 OF_THE_ALLOCATOR: Final = ("version", "vendors", "service", "listen", "certificate", "webhooks")
+OF_THE_NEURON_AGENT: Final = ("node", "kubeletDirectory", "machineFile", "listen")
 OF_KOORDINATOR: Final = ("version", "service", "listen", "certificate", "webhooks", "node")
 OF_THE_PART: Final = ("librarySource", "librarySha256")
 ELSEWHERE_IN_THE_ALLOCATOR: Final = {
@@ -213,7 +215,9 @@ def _node_config() -> Schema:
 
 def allocator() -> Schema:
     """The values of ``allocator``."""
-    found, definitions = settings(AllocatorSettings, OF_THE_ALLOCATOR)
+    found, held = settings(AllocatorSettings, OF_THE_ALLOCATOR)
+    agent, of_agent = settings(NeuronAgentSettings, OF_THE_NEURON_AGENT)
+    definitions = {**of_agent, **held}
     for part, name in ELSEWHERE_IN_THE_ALLOCATOR.items():
         definitions[part]["properties"].pop(name)
     server = _server(found)
@@ -227,6 +231,7 @@ def allocator() -> Schema:
         "moreVendors": {"type": "array", "items": _vendor()},
         "schedulerName": NAME,
         "kubeScheduler": _kube_scheduler(),
+        "neuronAgent": _neuron_agent(agent),
         "journalVolume": OBJECT,
         "networkPolicy": NETWORK_POLICY,
         "nodePolicy": members(enabled=FLAG),
@@ -237,6 +242,21 @@ def allocator() -> Schema:
     }
     needed = _used(definitions, document)
     return {"$schema": DRAFT, "title": "Values of the chart allocator", **document, "definitions": needed}
+
+
+def _neuron_agent(found: Schema) -> Schema:
+    """The agent of nodes with Neuron devices."""
+    return members(
+        **PODS,
+        enabled=FLAG,
+        settings=found,
+        privileged=FLAG,
+        port=PORT,
+        toolsPath=PATH,
+        kubeletRoot=PATH,
+        updateStrategy=OBJECT,
+        serviceAccount=ACCOUNT,
+    )
 
 
 def koordinator_adapter() -> Schema:

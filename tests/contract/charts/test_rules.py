@@ -11,6 +11,7 @@ import yaml
 
 from hami_plugins.allocations.manifests.webhooks import WebhookTarget
 from koordinator_adapter.core import webhooks as koordinator
+from neuron_topology.core.agent.annotations import KEYS
 from tests.contract.charts import allocator_files, templates
 from tests.contract.charts.templates import Object
 
@@ -152,6 +153,28 @@ def test_the_allocator_writes_its_own_annotations_of_nodes_alone() -> None:
         ),
         kept("variables.labelsBefore", "variables.labelsAfter", "key in variables.ownLabels"),
         kept("variables.before", "variables.after", "key in variables.own"),
+    }
+
+
+def test_the_neuron_agent_writes_its_own_annotations_of_its_own_node_alone() -> None:
+    spec = rules_of_policies(ALLOCATOR)["by-the-neuron-agent"]
+    assert spec["failurePolicy"] == "Fail"
+    variables = {each["name"]: each["expression"] for each in spec["variables"]}
+    assert variables["own"] == f"[{', '.join(map(repr, KEYS))}]"
+    assert {flat(each["expression"]) for each in spec["validations"]} == {
+        "variables.node != '' && object.metadata.name == variables.node",
+        "object.spec == oldObject.spec && object.metadata.?labels == oldObject.metadata.?labels",
+        " && ".join(
+            f"object.metadata.?{each} == oldObject.metadata.?{each}" for each in ("finalizers", "ownerReferences")
+        ),
+        kept("variables.before", "variables.after", "key in variables.own"),
+    }
+    (role,) = (each for each in templates.objects(ALLOCATOR, "neuron-agent.yaml") if each["kind"] == "ClusterRole")
+    verbs = {tuple(rule["resources"]): rule["verbs"] for rule in role["rules"]}
+    assert verbs == {
+        ("nodes",): ["list", "watch", "patch"],
+        ("pods",): ["list", "watch"],
+        ("events",): ["create", "patch"],
     }
 
 

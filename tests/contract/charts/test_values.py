@@ -13,6 +13,7 @@ import yaml
 
 from hami_plugins.allocator.settings import AllocatorSettings
 from koordinator_adapter.server.settings import AdapterSettings, NodeSettings
+from neuron_topology.core.agent.settings import NeuronAgentSettings
 from tests.contract.charts import schemas
 from volcano_vgpu.core.settings import AgentSettings
 
@@ -95,6 +96,7 @@ def test_words_of_other_charts_are_told_by_the_umbrella_as_by_the_charts_themsel
     [
         ("volcano-vgpu", ("agent", "settings"), AgentSettings, schemas.OF_THE_AGENT),
         ("allocator", ("settings",), AllocatorSettings, schemas.OF_THE_ALLOCATOR),
+        ("allocator", ("neuronAgent", "settings"), NeuronAgentSettings, schemas.OF_THE_NEURON_AGENT),
         ("koordinator-adapter", ("settings",), AdapterSettings, schemas.OF_KOORDINATOR),
         ("koordinator-adapter", ("node", "settings"), NodeSettings, schemas.OF_THE_PART),
     ],

@@ -1,7 +1,7 @@
 {{/* What no schema can say of values. */}}
 {{/* What has members; without anything under it Helm passes nothing on. */}}
 {{- define "allocator.parts" -}}
-global image settings ports webhooks certificate certificate.issuer resources podDisruptionBudget networkPolicy nodePolicy allocationPolicy rbac serviceAccount kubeScheduler kubeScheduler.resources kubeScheduler.podDisruptionBudget kubeScheduler.serviceAccount verify monitoring monitoring.podMonitor monitoring.serviceMonitor monitoring.prometheusRule monitoring.dashboard
+global image settings ports webhooks certificate certificate.issuer resources podDisruptionBudget networkPolicy nodePolicy allocationPolicy rbac serviceAccount kubeScheduler kubeScheduler.resources kubeScheduler.podDisruptionBudget kubeScheduler.serviceAccount neuronAgent neuronAgent.image neuronAgent.settings neuronAgent.resources neuronAgent.serviceAccount verify monitoring monitoring.podMonitor monitoring.serviceMonitor monitoring.prometheusRule monitoring.dashboard
 {{- end -}}
 
 {{- define "allocator.checked" -}}

@@ -55,6 +55,12 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- with uniq $named }}imagePullSecrets: {{ toJson . }}{{ end -}}
 {{- end -}}
 
+{{- define "allocator.neuronAgent" -}}{{ include "allocator.fullname" . }}-neuron-agent{{- end -}}
+
+{{- define "allocator.neuronAgentAccount" -}}
+{{- .Values.neuronAgent.serviceAccount.name | default (include "allocator.neuronAgent" .) -}}
+{{- end -}}
+
 {{/* Where a kubelet asks, unless that is the pod's own address. */}}
 {{- define "allocator.probeHost" -}}
 {{- if not (has .listenHost (list "" "0.0.0.0" "::")) }}, host: {{ .listenHost | quote }}{{ end -}}

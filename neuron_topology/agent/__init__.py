@@ -1,0 +1,1 @@
+"""The node agent for Neuron: everything that does IO on a node."""

@@ -1,0 +1,91 @@
+"""What the agent tells Prometheus about its node: devices, errors, strangers, and its own work."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from hami_plugins.observe.metrics import Metrics
+from neuron_topology.core.agent.processes import Stranger, StrangerReason
+from neuron_topology.core.agent.sensors import Sensors
+from neuron_topology.core.hardware.machines import MachineHealth
+
+PRODUCT: Final = "neuron_agent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What the agent knows now. ``differing`` are pods whose annotations and kubelet name different devices."""
+
+    sensors: Sensors = field(default=Sensors())
+    health: MachineHealth = field(default=MachineHealth())
+    strangers: tuple[Stranger, ...] = ()
+    differing: tuple[str, ...] = ()
+    without_plugin: bool = False
+
+
+class NeuronAgentMetrics:
+    """The agent's metrics; ``read_from`` adds those that are looked up."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics(PRODUCT)
+        self._writes = self.metrics.counter("node_writes_total", "Writes of the node's annotations")
+        self._runs = self.metrics.counter("listings_total", "Runs of neuron-ls by result", ("result",))
+        self._seconds = self.metrics.histogram("listing_seconds", "Time that a run of neuron-ls took")
+        self._looks = self.metrics.counter("failed_looks_total", "Looks at the driver's counters that failed")
+
+    def wrote(self) -> None:
+        """The node was written."""
+        self._writes.inc()
+
+    def ran(self, seconds: float, good: bool) -> None:
+        """Neuron-ls ran."""
+        self._runs.labels("ok" if good else "failed").inc()
+        self._seconds.observe(seconds)
+
+    def failed(self) -> None:
+        """The counters could not be read."""
+        self._looks.inc()
+
+    def read_from(self, findings: Callable[[], Findings]) -> None:
+        """Adds what the agent knows at each reading."""
+        self.metrics.collected(lambda: families(findings()))
+
+
+def families(found: Findings) -> Iterator[Metric]:
+    """Devices and their errors, and who uses what was not given to them."""
+    devices = GaugeMetricFamily(f"{PRODUCT}_devices", "Devices by state", labels=("state",))
+    broken, repaired = len(found.health.devices), len(found.health.repaired)
+    sound = sum(1 for each in found.sensors.present if each not in found.health.devices | found.health.repaired)
+    for state, count in (("healthy", sound), ("repaired", repaired), ("broken", broken)):
+        devices.add_metric((state,), float(count))
+    yield devices
+    errors = CounterMetricFamily(
+        f"{PRODUCT}_device_errors", "Errors that the driver counted since it was loaded", labels=("device", "kind")
+    )
+    for each in found.sensors.devices:
+        kinds = (("memory", each.memory), ("sram", each.sram), ("memory-repairable", each.repairable))
+        for kind, count in kinds:
+            errors.add_metric((str(each.index), kind), float(count))
+    yield errors
+    reasons = Counter(each.reason for each in found.strangers)
+    strangers = GaugeMetricFamily(
+        f"{PRODUCT}_strangers", "Uses of devices by processes that were not given them", labels=("reason",)
+    )
+    for reason in StrangerReason:
+        strangers.add_metric((reason.value,), float(reasons[reason]))
+    yield strangers
+    yield GaugeMetricFamily(
+        f"{PRODUCT}_differing_pods",
+        "Pods whose annotations name other devices than the device plugin handed out",
+        value=float(len(found.differing)),
+    )
+    yield GaugeMetricFamily(
+        f"{PRODUCT}_device_plugin_missing",
+        "Whether the machine has devices and its node has no aws.amazon.com/neuron",
+        value=float(found.without_plugin),
+    )

@@ -1,0 +1,72 @@
+"""The work of ``neuron agent``."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import structlog
+
+from hami_plugins.cli.kit.edge import Exit
+from hami_plugins.cli.kit.memory import one_heap, rest
+from hami_plugins.cli.kit.service import file_text, stop_on_signals
+from hami_plugins.kube.client import connect
+from hami_plugins.kube.request_metrics import api_requests
+from hami_plugins.observe import logging
+from neuron_topology.agent import config
+from neuron_topology.agent.app import COMPONENT, NeuronAgent
+from neuron_topology.agent.file import FileMachine
+from neuron_topology.agent.machine import DriverMachine, Machine
+from neuron_topology.agent.metrics import NeuronAgentMetrics
+from neuron_topology.core.agent.settings import NeuronAgentSettings
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class NeuronAgentInputs:
+    """What the command was given."""
+
+    config: str | None = None
+    node_name: str | None = None
+    machine_file: str | None = None
+    context: str | None = None
+    kubeconfig: str | None = None
+
+    def settings(self) -> NeuronAgentSettings:
+        """The settings; options win."""
+        environment = dict(os.environ)
+        if self.node_name:
+            environment["NODE_NAME"] = self.node_name
+        found = config.load(file_text(self.config) or "", environment)
+        if self.machine_file is not None:
+            found = found.model_copy(update={"machine_file": str(Path(self.machine_file).absolute())})
+        return found
+
+
+def run_agent(inputs: NeuronAgentInputs) -> int:
+    """Run until a signal ends it. Raises ``ConfigError`` where the machine lacks what does not come by itself."""
+    settings = inputs.settings()
+    logging.configure(settings.log.level, settings.log.form)
+    machine = machine_of(settings)
+    machine.check()
+    metrics = NeuronAgentMetrics()
+    client = connect(kubeconfig=inputs.kubeconfig, context=inputs.context, component=COMPONENT)
+    one_heap()
+    stop = stop_on_signals()
+    agent = NeuronAgent(settings, replace(client, on_request=api_requests(metrics.metrics)), machine, metrics=metrics)
+    agent.start()
+    rest()
+    _log.info("agent_started", node=settings.node, address=":".join(map(str, agent.address)))
+    stop.wait()
+    agent.stop()
+    _log.info("agent_ended", node=settings.node)
+    return Exit.FINE
+
+
+def machine_of(settings: NeuronAgentSettings) -> Machine:
+    """The machine of the file that is set, or the one that the process runs on."""
+    if settings.machine_file is not None:
+        return FileMachine(Path(settings.machine_file))
+    return DriverMachine(settings)

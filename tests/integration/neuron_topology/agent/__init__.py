@@ -1,0 +1,1 @@
+"""The Neuron agent over sockets, files and programs."""
