@@ -9,7 +9,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect_to
@@ -18,6 +20,7 @@ from tests.bench.measuring import Figure, figure
 from tests.bench.processes import ROOT, load
 from tests.cluster.ports import free_port
 from tests.integration.neuron_topology.server.servers import a_node, a_pod, site
+from tests.integration.volcano_vgpu.allocation.servers import Client
 from tests.waiting import wait_for
 
 IDLE_SECONDS = 120.0
@@ -53,7 +56,7 @@ def figures() -> Iterator[Figure]:
                 time.sleep(0.137)
                 began = time.monotonic()
                 counter.write_text("0\n" if at % 2 else "1\n")
-                wait_for(lambda broken=not at % 2: bool(allocator.predicate(whole, "n1")) == broken, "it is known")
+                wait_for(partial(_answers, allocator, whole, refused=not at % 2), "it is known")
                 took.append(time.monotonic() - began)
             yield figure(f"{NAME}: error counter to the allocator's answer", took, unit="s", p99_at_most=2.0)
         finally:
@@ -99,6 +102,10 @@ def _started(folder: Path, kubeconfig: Path) -> subprocess.Popen[bytes]:
             stdout=log,
             env=dict(os.environ),
         )
+
+
+def _answers(allocator: Client, pod: dict[str, Any], *, refused: bool) -> bool:
+    return bool(allocator.predicate(pod, "n1")) == refused
 
 
 def _annotations(api: KubeClient) -> dict[str, str]:

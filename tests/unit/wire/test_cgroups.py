@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from hami_plugins.model.units import PodUid
 from hami_plugins.wire.cgroups import ProcessOwner, owner_of
 
-POD = "0a1b2c3d-0000-4000-8000-00000000000a"
+POD = PodUid("0a1b2c3d-0000-4000-8000-00000000000a")
 ID = "c" * 64
 
 

@@ -66,8 +66,7 @@ def test_a_sound_machine_has_no_health_annotation() -> None:
 
 def test_the_annotations_are_what_the_allocator_reads() -> None:
     written = after({}, MachineHealth(devices=frozenset({7}), repaired=frozenset({9})))
-    found = SPEC.inventory(SPEC, a_neuron_node(TRN1, annotations=written)) if SPEC.inventory else None
-    assert found is not None
+    found = SPEC.inventory(SPEC, a_neuron_node(TRN1, annotations=written))
     assert [at for at, device in enumerate(found.devices) if not device.healthy] == [7]
     assert [at for at, device in enumerate(found.devices) if ("repaired", "True") in device.traits] == [9]
     assert found.remarks == ()
