@@ -21,7 +21,7 @@ from hami_plugins.allocations.answers import (
     PodAllocation,
 )
 from hami_plugins.allocations.nominations import NominatingState
-from hami_plugins.allocations.resizes import of_amounts, shortage_of
+from hami_plugins.allocations.resizes import as_written, of_amounts, shortage_of
 from hami_plugins.engine import quota
 from hami_plugins.engine.annotate import annotations_with
 from hami_plugins.engine.apply import record_with, without_pods
@@ -302,7 +302,8 @@ class AllocationCache(NominatingState):
         if entry is None:
             return self._unknown(node, uid)
         if carried is not None:
-            allocations = self._records.record(replace(intake.pod, annotations=carried))[0].allocations
+            _, unresized = as_written(replace(intake.pod, annotations=carried))
+            allocations = self._records.record(unresized)[0].allocations
             if self.decider.accepts(entry, demand, intake.policy, allocations):
                 return PodAllocation(uid=uid, node=node, containers=allocations, source=AllocationSource.CARRIED)
         answer = self.decider.answer(entry, replace(preferred, headroom=demand.headroom), intake.policy)

@@ -160,7 +160,7 @@ class CacheState:
         self._assigned[pod.uid] = assigned
         if assigned.node in self._assumed.get(pod.uid, ()):
             return
-        record, _ = self._records.record(replace(pod, node=assigned.node))
+        record, _ = self._records.record(replace(as_written(pod)[1], node=assigned.node))
         if self._larger(pod, assigned.node, record)[0]:
             record = cut(record, compared(pod, record, self._registry), every=True)
         made = Assumption(

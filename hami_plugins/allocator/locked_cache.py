@@ -34,7 +34,7 @@ from hami_plugins.model.vendor import Headroom
 from hami_plugins.model.verdicts import Fit
 from hami_plugins.wire import objects
 from hami_plugins.wire.fields import Json
-from hami_plugins.wire.resizes import Amounts
+from hami_plugins.wire.resizes import WRITTEN_KEYS, Amounts
 from hami_plugins.wire.scheduler_extender import Unfit
 
 Value = TypeVar("Value")
@@ -235,6 +235,8 @@ class LockedAllocationCache(NominatingCache):
             if found.source is AllocationSource.NOTHING:
                 return found, {}
             written = self._cache.annotations(found, intake.pod, now_ns=now_ns)
+            # A pod that brings these from its creation has them from its author, or from a copy of a pod that ran.
+            written |= {key: "" for key in WRITTEN_KEYS if key in intake.pod.annotations}
             notes = self._notes(node)
             return found, written | self.product.bookkeeping(intake.demand.devices, notes, now_ns=now_ns)
 

@@ -59,7 +59,7 @@ class PodResize:
 
 def decode(annotations: Mapping[str, str]) -> PodResize | None:
     """What a pod's annotations say; ``None`` for one that was never to be resized."""
-    if not any(key in annotations for key in KEYS):
+    if not any(annotations.get(key) for key in KEYS):
         return None
     problems: list[str] = []
 

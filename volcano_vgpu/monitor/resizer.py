@@ -137,7 +137,7 @@ class ResizeLoop:
 
 def _concerns(raw: Json) -> bool:
     annotations = lenient.inside(raw, "metadata", "annotations")
-    return any(key in annotations for key in resizes.KEYS) and not finished(raw)
+    return any(annotations.get(key) for key in resizes.KEYS) and not finished(raw)
 
 
 def _name(raw: Json) -> str:

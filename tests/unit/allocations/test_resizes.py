@@ -160,6 +160,15 @@ def test_another_writer_of_the_annotation_frees_nothing_and_is_found() -> None:
     assert held(cache) == 30_000
 
 
+def test_a_pod_that_brings_an_amount_before_it_is_bound_is_allocated_what_it_requests() -> None:
+    cache = a_cache()
+    pod = a_pod(memory=10_000, annotations={BOOKED: "main=1"})
+    carried = {**pod["metadata"]["annotations"], "volcano.sh/vgpu-ids-new": f"{CARD},NVIDIA,10000,0:;"}
+    said = cache.allocate(N1, asking(pod), 0, carried=carried)
+    assert isinstance(said, PodAllocation)
+    assert [share.memory for share in said.shares()] == [10_000]
+
+
 def test_an_amount_of_another_container_does_not_hide_the_first() -> None:
     cache = a_cache(holder(annotations={BOOKED: "main=20000"}))
     see(cache, holder(annotations={BOOKED: "side=30000"}))

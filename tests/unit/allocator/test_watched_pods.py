@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from hami_plugins.allocations.answers import Declined
 from hami_plugins.kube.reflector import ObjectChange
+from hami_plugins.model.units import NodeName
 from tests.unit.volcano_vgpu.allocation.cluster import Cluster, a_pod
 
 
@@ -60,3 +62,14 @@ def test_pods_wait_no_more_once_the_cluster_is_forgotten() -> None:
     cluster.cache.forget()
     cluster.cache.pod_changed(ObjectChange("deleted", None, "uid-p"))
     assert not waiting(cluster)
+
+
+def test_a_binding_empties_what_only_a_resize_of_a_running_pod_writes() -> None:
+    cluster = Cluster()
+    pod = a_pod()
+    pod["metadata"]["annotations"] = {"hami-plugins.io/booked-memory": "main=1", "hami-plugins.io/resize-memory": "m=1"}
+    cluster.shows(pod)
+    written = cluster.cache.allocate(NodeName("n1"), cluster.cache.intake(pod), carried=None, dry=False, now_ns=1)
+    assert not isinstance(written, Declined)
+    assert written[1]["hami-plugins.io/booked-memory"] == ""
+    assert "hami-plugins.io/resize-memory" not in written[1]

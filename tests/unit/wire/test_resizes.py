@@ -28,6 +28,7 @@ def test_an_ask_may_end_with_the_time() -> None:
 
 def test_a_pod_without_these_annotations_is_not_resized() -> None:
     assert resizes.decode({"other": "main=1"}) is None
+    assert resizes.decode({ASK: "", BOOKED: ""}) is None
 
 
 def test_a_refusal_is_of_the_ask_that_it_names_and_of_no_later_one() -> None:
