@@ -15,6 +15,10 @@ Moments: TypeAlias = list[Counter[Hashable]]
 MOST_MOMENTS: Final = 256
 """More of them count as one in which everything runs that runs in any."""
 
+_DEPTH: Final = 3
+_MOST_PARTS: Final = 12
+"""Up to so many parts beside one it is worked out, so many times over, which of them run at once."""
+
 
 def largest(moments: Iterable[Counter[Hashable]]) -> Counter[Hashable]:
     """The most of each shape that any moment has."""
@@ -39,20 +43,30 @@ def side_by_side(parts: Iterable[Moments]) -> Moments:
 
 
 def by_dependencies(parts: Mapping[str, Moments], needs: Mapping[str, Sequence[str]]) -> Moments:
-    """The moments of parts of which some wait for others to end: each with all that neither waits for it nor it for.
+    """The moments of parts of which some wait for others to end: each with what neither waits for it nor it for.
 
-    That is never too few, and too many only where those wait for each other.
+    That is never too few, and too many only where very many of those wait for each other.
     """
     before = {name: _all_before(name, needs) for name in parts}
-    peaks = {name: largest(moments) for name, moments in parts.items()}
+    return _bounded(_with_others(parts, before, _DEPTH))
+
+
+def _with_others(parts: Mapping[str, Moments], before: Mapping[str, set[str]], depth: int) -> Moments:
     found: Moments = []
     for name, moments in parts.items():
+        others = {
+            other: parts[other]
+            for other in parts
+            if other != name and other not in before[name] and name not in before[other]
+        }
         free: Counter[Hashable] = Counter()
-        for other, peak in peaks.items():
-            if other != name and other not in before[name] and name not in before[other]:
-                free.update(peak)
+        if depth and len(others) <= _MOST_PARTS:
+            free = largest(_with_others(others, before, depth - 1))
+        else:
+            for each in others.values():
+                free.update(largest(each))
         found += [moment + free for moment in moments]
-    return _bounded(found)
+    return found
 
 
 def _all_before(name: str, needs: Mapping[str, Sequence[str]]) -> set[str]:

@@ -9,7 +9,7 @@ import pytest
 
 from hami_plugins.errors import ManifestError
 from hami_plugins.inputs import manifests, workloads
-from hami_plugins.inputs.workloads import Submission
+from hami_plugins.inputs.workloads import Submission, kinds
 from hami_plugins.plan.replica_rows import ranged
 from tests.unit.inputs.test_workloads import TEMPLATE, a_document, submit
 
@@ -301,3 +301,9 @@ def test_an_object_without_a_name_is_skipped_by_its_place() -> None:
 def test_where_no_object_runs_pods_the_first_error_is_raised() -> None:
     with pytest.raises(ManifestError, match=r"document 1.*spec.replicas: -1 is negative"):
         submit(a_document("Deployment", {"replicas": -1, "template": TEMPLATE}), skip_faulty=True)
+
+
+def test_the_page_about_workloads_has_a_row_for_every_kind() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "workloads.md").read_text(encoding="utf-8")
+    words = set(page.replace(",", " ").replace("|", " ").replace("(", " ").split())
+    assert {kind for _, kind in kinds.KINDS} - words - {"MXJob"} == set()
