@@ -19,7 +19,7 @@ from hami_plugins.model.claims import ResourceSlice, SliceDevice
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.nodes import NodeFacts
-from hami_plugins.model.pods import FINISHED, NodeConstraints
+from hami_plugins.model.pods import ANYWHERE, FINISHED, NodeConstraints
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors import nvidia
@@ -63,39 +63,49 @@ class _Program(NamedTuple):
     known: KnownManager
     words: str
     node: str = ""
-    constraints: NodeConstraints | None = None
+    constraints: NodeConstraints = ANYWHERE
 
 
 @dataclass(frozen=True, slots=True)
 class ManagerSigns:
     """What objects other than nodes tell: pods and DaemonSets of device plugins, Device objects, slices, by node."""
 
-    programs: tuple[_Program, ...] = ()
+    pods: Mapping[str, tuple[_Program, ...]] = field(default_factory=dict)
+    daemon_sets: tuple[_Program, ...] = ()
     devices: Mapping[str, Subject] = field(default_factory=dict)
     slices: Mapping[str, tuple[ResourceSlice, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, subjects: Iterable[Subject]) -> ManagerSigns:
         """The signs among some objects."""
-        programs: list[_Program] = []
+        pods: dict[str, list[_Program]] = {}
+        daemon_sets: list[_Program] = []
         devices: dict[str, Subject] = {}
         slices: dict[str, list[ResourceSlice]] = {}
         for each in subjects:
-            if each.kind in {"Pod", "DaemonSet"}:
-                programs.extend(_programs(each))
+            if each.kind == "Pod" and (running := _running(each)) is not None:
+                pods.setdefault(running.node, []).append(running)
+            elif each.kind == "DaemonSet":
+                daemon_sets.extend(_started(each))
             elif each.kind == koordinator_devices.KIND and koordinator_devices.is_one(each.document.raw):
                 devices[each.name] = each
             elif each.kind == "ResourceSlice" and (found := _sliced(each)) is not None:
                 for node in _nodes_of(found):
                     slices.setdefault(node, []).append(found)
-        return cls(tuple(programs), devices, {node: tuple(held) for node, held in slices.items()})
+        return cls(
+            pods={node: tuple(held) for node, held in pods.items()},
+            daemon_sets=tuple(daemon_sets),
+            devices=devices,
+            slices={node: tuple(held) for node, held in slices.items()},
+        )
 
 
 def managers_of(node: NodeObject, facts: NodeFacts, registry: Registry, signs: ManagerSigns) -> tuple[NodeManager, ...]:
     """The programs that give out devices of a node, each once with all its evidence, by vendor and name."""
     found: dict[tuple[str, str], NodeManager] = {}
     for sign in (
-        *_of_programs(node, facts, signs.programs),
+        *(NodeManager(each.known, (each.words,)) for each in signs.pods.get(node.name, ())),
+        *_of_daemon_sets(node, facts, signs.daemon_sets),
         *_of_vendors(node, registry),
         *_of_resources(node),
         *_of_koordinator(node, signs.devices.get(node.name)),
@@ -248,28 +258,28 @@ def _nodes_of(found: ResourceSlice) -> Iterator[str]:
     return iter({each.node for each in selections if each is not None and each.node is not None})
 
 
-def _programs(subject: Subject) -> Iterator[_Program]:
-    words = f"{'pod' if subject.kind == 'Pod' else subject.kind} {subject.full_name}"
-    if subject.kind == "Pod":
-        known = known_managers.program_of(subject.document.raw)
-        node = text(subject.inside("spec").get("nodeName"))
-        leaving = bool(subject.inside("metadata").get("deletionTimestamp"))
-        if known is not None and node and not leaving and subject.inside("status").get("phase") not in FINISHED:
-            yield _Program(known, words, node)
-        return
+def _running(subject: Subject) -> _Program | None:
+    """The program that a pod is, unless it has ended, is about to, or has no node."""
+    known = known_managers.program_of(subject.document.raw)
+    node = text(subject.inside("spec").get("nodeName"))
+    leaving = bool(subject.inside("metadata").get("deletionTimestamp"))
+    if known is None or not node or leaving or subject.inside("status").get("phase") in FINISHED:
+        return None
+    return _Program(known, f"pod {subject.full_name}", node)
+
+
+def _started(subject: Subject) -> Iterator[_Program]:
+    """The program that a DaemonSet starts, with the nodes that it chooses."""
     known = known_managers.program_of(subject.inside("spec", "template"))
     for pod in subject.pods:
         if known is not None and pod.pod is not None:
-            yield _Program(known, words, constraints=pod.pod.constraints)
+            yield _Program(known, f"DaemonSet {subject.full_name}", constraints=pod.pod.constraints)
 
 
-def _of_programs(node: NodeObject, facts: NodeFacts, programs: Iterable[_Program]) -> Iterator[NodeManager]:
+def _of_daemon_sets(node: NodeObject, facts: NodeFacts, programs: Iterable[_Program]) -> Iterator[NodeManager]:
     for each in programs:
-        here = each.node == node.name
-        if each.constraints is not None:
-            chosen = selected(node.name, facts.labels, each.constraints)
-            here = chosen and repelling(_for_daemons(facts), each.constraints) is None
-        if here:
+        chosen = selected(node.name, facts.labels, each.constraints)
+        if chosen and repelling(_for_daemons(facts), each.constraints) is None:
             yield NodeManager(each.known, (each.words,))
 
 
