@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from hami_plugins.engine.eligibility import tolerated_by_request
 from hami_plugins.engine.registry import Registry
 from hami_plugins.inputs.unread_keys import AnnotatedPod, unread
 from hami_plugins.inputs.vocabulary import Vocabulary
+from hami_plugins.inputs.workloads.pods import VOLCANO
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.pods import Pod
@@ -16,6 +18,11 @@ from hami_plugins.model.quantity import Quantity
 from hami_plugins.plan import koordinator, mig_instances, mps, native_gangs, same_card, virtual_machines
 from hami_plugins.queueing import schedulers
 from hami_plugins.queueing.stages import PlanUnit, PodPlan, Stage
+
+VOLCANO_CLAIMS: Final = (
+    "Volcano looks at claims only with the argument predicate.DynamicResourceAllocationEnable of its plugin "
+    "predicates; without it the pod is bound without its devices and does not start"
+)
 
 
 def remarked(
@@ -45,6 +52,7 @@ def remarked(
         notes += tuple(mig_instances.notes(plan, snapshot, registry))
         notes += tuple(mps.notes(plan))
         notes += tuple(virtual_machines.notes(plan))
+        notes += (VOLCANO_CLAIMS,) if plan.pod.claims and plan.pod.scheduler == VOLCANO else ()
         notes += unread_notes.of(plan.intake.submitted)
         unknown = _unknown_class(plan, classes.get(plan.unit), snapshot)
         if unknown:

@@ -202,3 +202,16 @@ def test_a_live_snapshot_reads_every_collection_and_reports_progress(serve: Any,
     found = list(live_objects(client_of(serve(reply), tmp_path), seen=lambda *each: progress.append(each)))
     assert [item["kind"] for item in found] == ["Node", "Pod", "ResourceQuota"]
     assert progress == [("Node", 1), ("Pod", 1), ("ResourceQuota", 1)]
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_claims_are_read_in_the_newest_version_that_the_server_has(serve: Any, tmp_path: Path, version: str) -> None:
+    def reply(path: str, query: dict[str, str]) -> Reply:
+        served = path.startswith(("/api/", f"/apis/resource.k8s.io/{version}/"))
+        return (200, {"items": items(path.rsplit("/", 1)[1])}) if served else (404, {"message": "no such resource"})
+
+    server = serve(reply)
+    found = [item["kind"] for item in live_objects(client_of(server, tmp_path))]
+    assert found[3:] == ["ResourceSlice", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate"]
+    tried = [path for path, *_ in server.asked if "resourceslices" in path]
+    assert len(tried) == (1 if version == "v1" else 3)

@@ -12,6 +12,7 @@ from hami_plugins.output import documents, explanations, tables
 from hami_plugins.plan import Plan, Planner, claimed
 from hami_plugins.plan.claimed import held_devices, planned_devices
 from hami_plugins.plan.preemption import CLAIMED
+from hami_plugins.plan.remarks import VOLCANO_CLAIMS
 from hami_plugins.vendors import BUILTIN
 from tests.claim_objects import (
     DRIVER,
@@ -163,3 +164,9 @@ def test_a_pod_without_a_place_gets_nothing() -> None:
     """Nothing is shown for it."""
     plan = planned([a_node(), a_pod(claim="x")])
     assert planned_devices(plan.pods[0]) == ()
+
+
+def test_a_pod_of_volcano_is_told_what_its_scheduler_needs() -> None:
+    """Only with an argument of a plugin does it look at claims."""
+    plan = planned([*RAWS, a_pod(template="far", schedulerName="volcano"), a_pod("q", template="far")])
+    assert [VOLCANO_CLAIMS in each.notes for each in plan.pods] == [True, False]
