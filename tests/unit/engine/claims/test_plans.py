@@ -632,3 +632,12 @@ def test_1_34_ends_with_a_panic_where_units_outnumber_the_devices_of_a_slice() -
     raws = [a_node(), a_class(), *slices, a_template("two", a_request(count=2)), a_pod(template="two")]
     assert places(raws) == {"p": "n1"}
     assert places(raws, KUBERNETES_1_34) == {"p": "unknown"}
+
+
+def test_a_share_that_is_taken_back_leaves_its_room() -> None:
+    """The second request needs nearly all of the card that the first one tried."""
+    first, second = a_request("first", memory="30Gi"), a_request("second", memory="60Gi")
+    second["exactly"]["selectors"] = [{"cel": {"expression": f'"near" in device.attributes["{DRIVER}"]'}}]
+    cards = a_slice(a_card("gpu-0", attributes={"near": True}), a_card("gpu-1"))
+    plan = planned([a_node(), a_class(), cards, a_template("t", first, second), a_pod(template="t")])
+    assert devices(plan) == ["first=gpu-1", "second=gpu-0"]
