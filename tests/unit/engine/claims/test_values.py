@@ -18,6 +18,7 @@ from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.model.claims import CapacityPolicy, DeviceCapacity, PoolId, PoolUsage
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
+from hami_plugins.model.verdicts import Fit
 from hami_plugins.vendors import BUILTIN
 from hami_plugins.wire import objects
 from tests.claim_objects import (
@@ -290,3 +291,17 @@ def test_other_things_that_are_not_understood() -> None:
         "claim c, request r: selectors[0] is not a CEL expression of DeviceClass gpu is not understood"
     ]
     assert places([*raws, a_pod(claims=[{"name": "x"}])]) == {"p": "unknown"}
+
+
+def test_every_node_says_what_is_wrong_with_a_pod_that_none_is_tried_for() -> None:
+    """As every node says what it answers to others."""
+    snapshot = snapshot_of(
+        [a_node(), a_node("n2"), a_class(), a_slice(a_device()), a_claim("c", a_request())], REGISTRY
+    )
+    decider, found = Decider(REGISTRY), {}
+    for claim in ("c", "nope"):
+        intake = take_in(objects.pod(a_pod(claim=claim)), REGISTRY, Rules())
+        answers = decider.answers(snapshot, intake.demand, intake.policy)
+        found[claim] = [f"{entry.name}: {'fits' if isinstance(said, Fit) else said}" for entry, said in answers]
+    assert found["c"] == ["n1: fits", "n2: no ResourceSlice has devices for this node"]
+    assert found["nope"] == [f"{name}: claim c: there is no ResourceClaim default/nope" for name in ("n1", "n2")]
