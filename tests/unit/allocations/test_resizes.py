@@ -110,6 +110,12 @@ def test_growth_has_to_fit_beside_what_is_allocated_and_promised_on_that_very_ca
     assert cache.book(P, "main", MiB(most))[1] == ""
 
 
+def test_a_card_that_has_left_its_node_has_no_room_to_grow_into() -> None:
+    cache = a_cache(holder())
+    cache.see_node(objects.node_object(a_node("n1", "GPU-other,10,40960,NVIDIA-A100,true,hami-core:")))
+    assert cache.book(P, "main", MiB(20_000)) == ({}, f"its card {CARD} is not registered")
+
+
 def test_a_slice_that_shrinks_keeps_its_memory_until_the_watch_shows_the_write() -> None:
     cache = a_cache(holder())
     assert cache.book(P, "main", MiB(4_000)) == ({"main": 4_000}, "")
