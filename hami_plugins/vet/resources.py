@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from hami_plugins.engine import koordinator
 from hami_plugins.errors import WireError
 from hami_plugins.inputs.manifests import Document, Path
-from hami_plugins.inputs.workloads import templates
+from hami_plugins.inputs.workloads import ray, templates
 from hami_plugins.inputs.workloads.pods import VOLCANO
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.quantity import Quantity
@@ -179,17 +179,40 @@ def _templates(raw: Json, kind: tuple[str, str]) -> Iterator[_Place]:
             label = f"task {text(mapping(task).get('name')) or f'default{at}'}"
             yield _Place(("spec", "tasks", at, "template"), label, scheduler, ("spec", "schedulerName"))
     else:
-        yield from (_Place(path, ".".join(map(str, path))) for path in templates.paths_of(raw))
+        yield from (
+            _Place(path, ".".join(map(str, path)), *_handed_down(kind[0], raw, path))
+            for path in templates.paths_of(raw)
+        )
+
+
+_OF_VOLCANO: Final = frozenset({"batch.volcano.sh", "flow.volcano.sh", "training.volcano.sh"})
+"""API groups whose objects hold Volcano Jobs."""
+
+
+def _handed_down(group: str, raw: Json, path: Path) -> tuple[str, Path | None]:
+    """The scheduler that a controller writes into a template that names none, and the place that says so."""
+    if group in _OF_VOLCANO and "tasks" in path:
+        job = path[: path.index("tasks")]
+        return text(mapping(_at(raw, job)).get("schedulerName")) or VOLCANO, (*job, "schedulerName")
+    if group == "ray.io" and ray.is_for_volcano(texts(inside(raw, "metadata").get("labels"))):
+        return VOLCANO, ("metadata", "labels")
+    return "", None
+
+
+def _at(raw: Json, path: Path) -> object:
+    """The value that a path leads to; ``None`` where there is none."""
+    found: object = raw
+    for step in path:
+        if isinstance(step, str):
+            found = mapping(found).get(step)
+        else:
+            listed = items(found)
+            found = listed[step] if step < len(listed) else None
+    return found
 
 
 def _pod_view(raw: Json, place: _Place, *, namespace: str, name: str) -> PodView:
-    template: object = raw
-    for step in place.path:
-        if isinstance(step, str):
-            template = mapping(template).get(step)
-        else:
-            steps = items(template)
-            template = steps[step] if step < len(steps) else None
+    template = _at(raw, place.path)
     metadata = mapping(mapping(template).get("metadata"))
     spec = mapping(mapping(template).get("spec"))
     in_spec = (*place.path, "spec")

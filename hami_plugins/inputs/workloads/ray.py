@@ -82,9 +82,14 @@ def _of_cluster(it: SubmittedObject, spec: Field) -> Iterator[Run]:
 def _template(it: SubmittedObject, group: Field) -> PodTemplate:
     """The template of a head or of workers; KubeRay names Volcano in it where the object's labels do."""
     of = pods.template(group.needed("template"), it.namespace)
-    if it.labels.get(_SCHEDULER_LABEL) == VOLCANO or JOB_QUEUE_KEY in it.labels:
+    if is_for_volcano(it.labels):
         return replace(of, scheduler=VOLCANO, spec={**of.spec, "schedulerName": VOLCANO})
     return of
+
+
+def is_for_volcano(labels: Mapping[str, str]) -> bool:
+    """Whether the labels of an object have KubeRay's operator hand its pods to Volcano."""
+    return labels.get(_SCHEDULER_LABEL) == VOLCANO or JOB_QUEUE_KEY in labels
 
 
 def _gang(it: SubmittedObject, runs: list[Run], least: int) -> Gang | None:
