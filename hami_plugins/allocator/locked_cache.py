@@ -51,6 +51,12 @@ NodeAnswer = tuple[NodeEntry, Fit | Refusal]
 class LockedAllocationCache(NominatingCache):
     """Safe to call from any thread, as all of it."""
 
+    @property
+    def changes(self) -> int:
+        """How often what is held or to be had has changed."""
+        with self._lock:
+            return self._cache.changes
+
     def nodes_with_cards(self) -> tuple[NodeName, ...]:
         """The nodes that have registered cards."""
         with self._lock:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from structlog.testing import capture_logs
 
-from hami_plugins.allocations.answers import AuditFindingKind
+from hami_plugins.allocations.answers import AuditFinding, AuditFindingKind
 from hami_plugins.allocator.audit import EVERY, Auditor, counts, document
 from tests.unit.volcano_vgpu.allocation.cluster import Cluster, a_pod
 
@@ -16,10 +17,10 @@ def test_what_is_wrong_is_looked_for_now_and_then_and_told_once() -> None:
     with capture_logs() as logs:
         auditor.look(100.0)
         cluster.shows(foreign)
-        auditor.look(100.0 + EVERY - 1)
+        auditor.look(101.9)
         assert (auditor.found, logs) == ((), [])
-        for turn in (1, 2):
-            auditor.look(100.0 + turn * EVERY)
+        for turn in (0, 1):
+            auditor.look(102.0 + turn * EVERY)
     assert [each.finding for each in auditor.found] == [AuditFindingKind.UNKNOWN_CARD]
     (line,) = logs
     assert (line["event"], line["finding"], line["node"]) == ("allocation_is_wrong", "unknown-card", "n1")
@@ -27,6 +28,23 @@ def test_what_is_wrong_is_looked_for_now_and_then_and_told_once() -> None:
     cluster.shows(foreign, "deleted")
     auditor.look(100.0 + 3 * EVERY)
     assert auditor.found == ()
+
+
+def test_while_nothing_changes_it_is_looked_for_twice_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    auditor = Auditor(cluster.cache)
+    looked: list[str] = []
+
+    def findings() -> tuple[AuditFinding, ...]:
+        looked.append("")
+        return ()
+
+    monkeypatch.setattr(cluster.cache, "findings", findings)
+    times = []
+    for now in (0.0, 2.0, 29.9, 30.0, 59.9, 60.0):
+        auditor.look(now)
+        times.append(len(looked))
+    assert times == [1, 1, 1, 2, 2, 3]
 
 
 def test_each_kind_of_finding_has_its_number_also_where_that_is_none() -> None:
