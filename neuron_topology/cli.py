@@ -11,7 +11,13 @@ from hami_plugins.cli.kit.option_group import taking
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.cli.kit.plugins import command_group
 from neuron_topology.commands.hypernodes_cli import app as hypernodes_app
-from neuron_topology.commands.options import PatchOptions, SimulateOptions, SubmitOptions
+from neuron_topology.commands.options import (
+    ObjectForm,
+    ObjectOutput,
+    PatchOptions,
+    SimulateOptions,
+    SubmitOptions,
+)
 
 app = command_group(
     "neuron",
@@ -102,6 +108,30 @@ def submit(order: SubmitOptions) -> None:
     from neuron_topology.commands.submit import run
 
     raise typer.Exit(run(order))
+
+
+@app.command()
+def queue(
+    *,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the queue.")],
+    weight: Annotated[int, typer.Option("--weight", min=1, help="Its share beside other queues.")] = 1,
+    output: ObjectOutput = ObjectForm.YAML,
+    snapshot: options.Snapshot = None,
+    fleet: options.Fleet = None,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Print a Volcano queue that is as large as the cluster's Neuron devices and EFA interfaces. Reads only.
+
+    Only these are limited: a limit of cpu below a machine's, as in the queue of AWS's blueprint, keeps every job out.
+
+    Example: hami-plugins neuron queue test | kubectl apply -f -
+    """
+    from hami_plugins.cli.kit.inputs import cluster_source
+    from neuron_topology.commands.queue import run
+
+    source = cluster_source(snapshot, fleet, context, kubeconfig)
+    raise typer.Exit(run(name, source, weight=weight, form=output))
 
 
 @app.command()

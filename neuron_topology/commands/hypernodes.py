@@ -198,6 +198,11 @@ def network(order: HyperNodesOptions, *, ordered: bool = False) -> Network:
     return Network(ranked, generator.tiers_of(cluster.machines), applied, left.rooms(), kept)
 
 
+def nodes(order: HyperNodesOptions) -> Iterator[Mapping[str, Any]]:
+    """The nodes of a cluster as they are."""
+    return (raw for raw in _listed(order, (_NODES,)) if raw.get("kind") == "Node")
+
+
 def _ignored(_: Mapping[str, Any]) -> None:
     """For nothing else than the network."""
 
