@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from hami_plugins.engine.claims.same_devices import HeldByClaims
 from hami_plugins.engine.inventory import NodeBuilder, RecordReader, settled, with_pods
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
@@ -36,6 +37,7 @@ class ListingReader:
 
     def __init__(self, registry: Registry, progress: Callable[[int], None] | None = None) -> None:
         self._progress = progress
+        self._registry = registry
         self._builder = NodeBuilder(registry)
         self._records = RecordReader(registry)
         self._nodes: dict[NodeName, tuple[NodeObject, NodeFacts]] = {}
@@ -164,6 +166,8 @@ class ListingReader:
         """The snapshot of everything taken so far."""
         entries: list[NodeEntry] = []
         problems = list(self._problems)
+        dynamic = self._claims.finish()
+        claimed = HeldByClaims(self._registry, dynamic)
         for name, (node, facts) in self._nodes.items():
             published = self._published.pop(name, None)
             entry = self._builder.entry(node if published is None else node._replace(published=published), facts)
@@ -179,6 +183,7 @@ class ListingReader:
                 for record in records
                 for share in record.strangers
             )
+            records.extend(claimed.on(entry))
             entries.append(with_pods(entry, records) if records else entry)
             if self._progress is not None:
                 self._progress(1)
@@ -204,7 +209,7 @@ class ListingReader:
             taken_at=objects.seconds(self._latest),
             listing=None if self._complete else self._listing(),
             evicted={name: event.message for name, event in self._evicted.items()},
-            dynamic=self._claims.finish(),
+            dynamic=dynamic,
         )
 
     def _listing(self) -> Listing:

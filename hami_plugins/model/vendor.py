@@ -243,6 +243,13 @@ class ScoringRules:
     is_whole: bool = False
 
 
+class ClaimedDevices(NamedTuple):
+    """A driver of Dynamic Resource Allocation, and the attribute with the number that the device plugin uses."""
+
+    driver: str
+    number: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationRecords:
     """How allocations are written on pods and read back.
@@ -255,6 +262,7 @@ class AllocationRecords:
       ``annotate`` alone.
     * ``foreign_allocations``: all that a placed pod holds, from what this vendor's list gives each container, from
       another scheduler's annotations and from what it asks for; never less than it may use.
+    * ``claimed``: the driver that offers the same devices to claims, and how it numbers them.
     * ``counterparts``: vendors of the same devices in another dialect. What pods hold by their lists is read as well,
       because a node's agent may have spoken that dialect when they were placed.
     """
@@ -267,6 +275,7 @@ class AllocationRecords:
     foreign_allocations: Callable[[VendorSpec, Pod, Sequence[Sequence[AllocatedShare]]], ForeignAllocation] | None = (
         None
     )
+    claimed: ClaimedDevices | None = None
     counterparts: tuple[VendorSpec, ...] = ()
 
 

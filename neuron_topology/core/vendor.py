@@ -29,6 +29,7 @@ from hami_plugins.model.units import INT32_MAX, CoreShare, MiB
 from hami_plugins.model.vendor import (
     AllocationView,
     Candidate,
+    ClaimedDevices,
     ContainerAdmission,
     ContainerRequest,
     Scoring,
@@ -377,7 +378,12 @@ SPEC: Final = replace(
     ),
     admit=admit,
     scoring=replace(awsneuron.SPEC.scoring, score_node=score_node),
-    records=replace(awsneuron.SPEC.records, annotate=annotate, foreign_allocations=foreign_allocations),
+    records=replace(
+        awsneuron.SPEC.records,
+        annotate=annotate,
+        foreign_allocations=foreign_allocations,
+        claimed=ClaimedDevices("neuron.aws.com", "deviceId"),
+    ),
     allocation=ALLOCATION_RULES,
     topology=replace(awsneuron.SPEC.topology, together=together, relabelled=relabelled, layout=layout),
     counted_by_scheduler=(DEVICES, CORES, LEGACY_DEVICES),
