@@ -82,7 +82,7 @@ class MoveRules:
         running = self._pods.get(record.full_name)
         if running is None:
             return Staying(record, StayRule.REQUEST, "the listing does not have its specification")
-        if found := self._not_made_anew(running.controller):
+        if found := self._not_made_anew(running.controller) or _claimed(running.pod):
             return Staying(record, *found)
         info = self._made_anew(running.pod)
         if info.refusal:
@@ -107,6 +107,13 @@ class MoveRules:
         info = take_in(submitted, self._registry, self._rules, admitted=True)
         demand = self._demands.setdefault(info.demand, info.demand)
         return replace(info, demand=demand, policy=self._policies.setdefault(info.policy, info.policy))
+
+
+def _claimed(pod: Pod) -> tuple[StayRule, str] | None:
+    """Why a pod with claims stays."""
+    if not pod.claims:
+        return None
+    return StayRule.REQUEST, "it has claims, and no move of their devices is worked out"
 
 
 def _why(spared: Spared) -> str:

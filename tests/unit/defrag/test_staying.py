@@ -12,7 +12,7 @@ from hami_plugins.defrag.movable import MoveRules
 from hami_plugins.defrag.values import RunningCluster, StayRule
 from hami_plugins.engine.intake import Rules, take_in
 from hami_plugins.model.cluster import DisruptionBudget, PodGroup
-from hami_plugins.model.pods import Neighbours, Pod, PodRecord, PodTerm, Requirement
+from hami_plugins.model.pods import Neighbours, Pod, PodClaim, PodRecord, PodTerm, Requirement
 from hami_plugins.preemption.values import Rule
 from tests.builders import COUNT, MEMORY, a_container, a_pod
 from tests.unit.defrag.clusters import CARD, REGISTRY, a_cluster, planned, refused, told, waiting
@@ -81,6 +81,12 @@ def test_a_pod_without_a_controller_stays_unless_it_is_allowed() -> None:
 def test_a_pod_that_is_made_anew_on_its_node_stays(controller: str) -> None:
     rule, _ = stays(a_case(controller=controller), alone=True)
     assert rule == StayRule.NODE_BOUND.value
+
+
+def test_a_pod_with_claims_stays() -> None:
+    claims = {"other": {"claims": (PodClaim("c"),)}}
+    cluster = a_cluster(a=[{"fixed": 8192}], b=[{"other": 6000}], pods=claims)
+    assert stays(cluster) == (StayRule.REQUEST.value, "it has claims, and no move of their devices is worked out")
 
 
 def test_a_pod_whose_specification_is_not_known_stays() -> None:
