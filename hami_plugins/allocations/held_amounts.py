@@ -10,9 +10,9 @@ from hami_plugins.allocations.findings import AuditSnapshot
 from hami_plugins.engine.usage import HeldDevice, held_by
 from hami_plugins.model.charges import ChargeKey, HeldAmount
 from hami_plugins.model.devices import Device
-from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.model.nodes import NodeEntry, NodeShape
 from hami_plugins.model.pods import PodRecord
-from hami_plugins.model.units import MiB, VendorName
+from hami_plugins.model.units import DeviceId, MiB, PodUid, VendorName
 
 OTHER_OWNERS: Final = "(other)"
 """The owner of what is held by more owners than are named."""
@@ -33,18 +33,37 @@ class HeldTotal(NamedTuple):
     memory: MiB
 
 
-def held_amounts(sheet: AuditSnapshot, owner_label: str = "") -> tuple[HeldAmount, ...]:
-    """What each bound pod holds of each vendor's devices.
+class HeldAmounts:
+    """What each bound pod holds of each vendor's devices; of a pod that has not changed it is worked out once.
 
     The owner is the value of ``owner_label`` where a pod has that label, else its controller (``Job/train``).
     """
-    return tuple(
-        amount
-        for entry in sheet.entries
-        for record in entry.pods
-        if record.uid in sheet.bound
-        for amount in _of_pod(record, entry, owner_label)
-    )
+
+    def __init__(self, owner_label: str = "") -> None:
+        self._owner_label = owner_label
+        self._known: dict[PodUid, _KnownAmounts] = {}
+
+    def of(self, sheet: AuditSnapshot) -> tuple[HeldAmount, ...]:
+        """What they hold by this snapshot."""
+        found: dict[PodUid, _KnownAmounts] = {}
+        for entry in sheet.entries:
+            for record in entry.pods:
+                if record.uid in sheet.bound:
+                    known = self._known.get(record.uid)
+                    if known is None or known.record is not record or known.node != (entry.state.shape, entry.ids):
+                        amounts = tuple(_of_pod(record, entry, self._owner_label))
+                        known = _KnownAmounts(record, (entry.state.shape, entry.ids), amounts)
+                    found[record.uid] = known
+        self._known = found
+        return tuple(amount for known in found.values() for amount in known.amounts)
+
+
+class _KnownAmounts(NamedTuple):
+    """What a record amounts to on a node with these devices."""
+
+    record: PodRecord
+    node: tuple[NodeShape, tuple[DeviceId, ...]]
+    amounts: tuple[HeldAmount, ...]
 
 
 def named_payers(before: Collection[Payer], held: Iterable[HeldAmount], most: int) -> frozenset[Payer]:

@@ -16,7 +16,7 @@ from typing import Final
 import orjson
 import structlog
 
-from hami_plugins.allocations.held_amounts import HeldTotal, Payer, held_amounts, named_payers, totals
+from hami_plugins.allocations.held_amounts import HeldAmounts, HeldTotal, Payer, named_payers, totals
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.settings import ChargingSettings
 from hami_plugins.model.charges import ChargeKey, HeldAmount
@@ -50,6 +50,7 @@ class ChargeBook:
         self.totals: Mapping[ChargeKey, HeldTotal] = {}
         self._cache = cache
         self._settings = settings
+        self._held = HeldAmounts(settings.owner_label)
         self._journal = journal
         self._named: frozenset[Payer] = frozenset()
         self._next = 0.0
@@ -59,7 +60,7 @@ class ChargeBook:
         if now < self._next:
             return
         self._next = now + EVERY
-        held = held_amounts(self._cache.sheet(), self._settings.owner_label)
+        held = self._held.of(self._cache.sheet())
         self._named = named_payers(self._named, held, self._settings.most_owners)
         self.totals = totals(held, self._named)
         if self._journal is not None:

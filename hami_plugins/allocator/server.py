@@ -350,7 +350,7 @@ class AllocatorServer(Replica):
     def _journal(self) -> AllocationJournal | None:
         """The journal of one leader; none where no directory is set."""
         directory = self._settings.charging.journal_directory
-        return AllocationJournal(Path(directory), self._identity) if directory else None
+        return None if directory is None else AllocationJournal(Path(directory), self._identity)
 
     def _active(self) -> Handlers:
         """What answers. Raises ``StandbyError``."""

@@ -150,9 +150,9 @@ class ChargingSettings(Strict):
         500,
         description="Namespace, queue and owner that metrics name, at most; further owners count as `(other)`.",
     )
-    journal_directory: AbsolutePath | Literal[""] = Field(
-        "",
-        description="Directory for a journal of allocations, one file a replica; empty for none.",
+    journal_directory: AbsolutePath | None = Field(
+        None,
+        description="Directory for a journal of allocations, one file a replica; without it none is written.",
     )
 
 

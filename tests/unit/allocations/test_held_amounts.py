@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hami_plugins.allocations.cache import AllocationCache
-from hami_plugins.allocations.held_amounts import HeldTotal, Payer, held_amounts, named_payers, part_of, totals
+from hami_plugins.allocations.held_amounts import HeldAmounts, HeldTotal, Payer, named_payers, part_of, totals
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.usage import HeldDevice
 from hami_plugins.model.charges import HeldAmount
@@ -38,7 +38,7 @@ def amounts(*pods: Raw, label: str = "") -> tuple[HeldAmount, ...]:
     cache.see_node(objects.node_object(a_node()))
     for raw in pods:
         cache.see_pod(objects.pod(raw), 0)
-    return held_amounts(cache.sheet(), label)
+    return HeldAmounts(label).of(cache.sheet())
 
 
 def test_a_slice_counts_with_the_larger_share_of_memory_and_cores() -> None:
@@ -72,7 +72,21 @@ def test_only_bound_pods_are_charged() -> None:
     cache = AllocationCache(Decider(REGISTRY))
     cache.see_node(objects.node_object(a_node()))
     cache.reserve(N1, asking(a_pod()), 0)
-    assert held_amounts(cache.sheet()) == ()
+    assert HeldAmounts().of(cache.sheet()) == ()
+
+
+def test_a_pod_that_has_not_changed_is_worked_out_once_and_a_changed_node_again() -> None:
+    cache, held = AllocationCache(Decider(REGISTRY)), HeldAmounts()
+    cache.see_node(objects.node_object(a_node()))
+    cache.see_pod(objects.pod(holder()), 0)
+    (first,) = held.of(cache.sheet())
+    (again,) = held.of(cache.sheet())
+    assert again is first
+    cache.see_node(objects.node_object(a_node("n1", f"{CARD},10,20480,NVIDIA-A100,true,hami-core:")))
+    (changed,) = held.of(cache.sheet())
+    assert (first.devices, changed.devices) == (Fraction(1, 4), Fraction(1, 2))
+    cache.forget_pod(changed.uid, 0)
+    assert held.of(cache.sheet()) == ()
 
 
 def test_the_owner_is_the_label_where_there_is_one_else_the_controller() -> None:
