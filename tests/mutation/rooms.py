@@ -88,6 +88,8 @@ ROOMS: Final[Mapping[str, Room]] = {
             "hami_plugins/preemption/demand_search.py",
         ),
         (
+            "tests/unit/preemption/test_bounds.py",
+            "tests/unit/preemption/test_remembered.py",
             "tests/unit/preemption/test_rules.py",
             "tests/unit/preemption/test_grounds.py",
             "tests/unit/preemption/test_smallest.py",
