@@ -6,6 +6,7 @@ Built-in defaults, then the YAML file, then ``HAMI_PLUGINS__SECTION__KEY`` from 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from fractions import Fraction
 from importlib import metadata
 from typing import Any, Final, Literal
@@ -180,6 +181,16 @@ class Settings(DecisionSettings, BaseSettings):
         1,
         description="Version of the file's format. A file without it may be HAMi's or Volcano's `device-config.yaml`.",
     )
+
+    extended_resource_toleration: bool | None = Field(
+        None,
+        description="Whether the API server has the admission plugin `ExtendedResourceToleration`, as EKS and GKE do. "
+        "Not set: it is recognised by the nodes.",
+    )
+
+    def rules(self) -> Rules:
+        """See ``DecisionSettings``."""
+        return replace(super().rules(), adds_tolerations=self.extended_resource_toleration)
 
     @classmethod
     def settings_customise_sources(  # the library names the arguments, and calls with names

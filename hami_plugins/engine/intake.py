@@ -16,12 +16,13 @@ from hami_plugins.engine.policies import PolicyDefaults, koordinator_policy, pol
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import InvalidRequestError, WireError
 from hami_plugins.model.dialect import Dialect
-from hami_plugins.model.pods import Container, NodeConstraints, Pod
+from hami_plugins.model.pods import Container, NodeConstraints, Pod, Toleration
 from hami_plugins.model.policy import DEFAULT_POLICY, Policy
 from hami_plugins.model.requests import DeviceDemand
 from hami_plugins.model.units import VendorName
 from hami_plugins.model.vendor import Headroom, VendorSpec
 from hami_plugins.wire import quantity, scoring_weights
+from hami_plugins.wire.managed_taints import is_extended
 
 OVERCOMMIT: Final = Fraction(12, 10)
 """Of the cluster, the part that may be held and waited for together (plugin ``overcommit``)."""
@@ -38,7 +39,8 @@ class Rules:
 
     ``queue_plugin`` is what divides it among Volcano's queues, ``proportion`` or ``capacity``; empty where nobody says.
     ``queue_hierarchy`` says whether ``capacity`` reads the parents of queues; ``None`` where nobody says.
-    ``overcommit`` is how much of the cluster may be held and waited for together.
+    ``overcommit`` is how much of the cluster may be held and waited for together. ``adds_tolerations`` is whether the
+    API server has the admission plugin ``ExtendedResourceToleration``; ``None``: it is recognised by its nodes.
     """
 
     webhook: WebhookSettings = field(default_factory=WebhookSettings)
@@ -46,6 +48,7 @@ class Rules:
     queue_plugin: str = ""
     queue_hierarchy: bool | None = None
     overcommit: Fraction = OVERCOMMIT
+    adds_tolerations: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +99,7 @@ def take_in(  # noqa: PLR0913 - one question with all that belongs to it
         denied = f"admission denied: {admission.message}"
         why = f"{denied} ({admission.detail})" if admission.detail else denied
         return PodInfo(submitted=pod, pod=pod, admission=admission, demand=demand, refusal=why, words=denied)
-    seen = admission.pod
+    seen = with_tolerations(admission.pod, adds=rules.adds_tolerations)
     read = koordinator.read_by_its_scheduler(seen)
     try:
         devices = demand_of(read, registry)
@@ -194,3 +197,19 @@ def _policy(pod: Pod, devices: DeviceDemand, dialect: Dialect, defaults: PolicyD
     if dialect is Dialect.KOORDINATOR:
         return koordinator_policy(pod.annotations, defaults)
     return policy_of(pod.annotations if devices.wants_devices else {}, defaults)
+
+
+def with_tolerations(pod: Pod, *, adds: bool | None) -> Pod:
+    """The pod as ``ExtendedResourceToleration`` leaves it, where somebody says whether the cluster has that plugin.
+
+    It adds ``operator: Exists, effect: NoSchedule`` for the name of each requested extended resource (``admission.go``
+    of Kubernetes 1.34).
+    """
+    if adds is None:
+        return pod
+    constraints = replace(pod.constraints, tolerates_requests=False)
+    if adds:
+        names = (name for name, amount in constraints.requests if amount and is_extended(name))
+        added = (Toleration(key=name, operator="Exists", effect="NoSchedule") for name in names)
+        constraints = replace(constraints, tolerations=(*constraints.tolerations, *added))
+    return replace(pod, constraints=constraints)

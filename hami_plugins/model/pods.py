@@ -125,7 +125,8 @@ class NodeConstraints:
     """Where a pod may go, devices aside. ``affinity`` is an OR of ANDs; ``None`` is "anywhere".
 
     ``requests`` are the plain resources (nano units) that the scheduler sums up per node; ``node`` pins a name.
-    ``barred`` are nodes that other pods keep it from, by the scheduler's words for it.
+    ``barred`` are nodes that other pods keep it from, by the scheduler's words for it. ``tolerates_requests``: on nodes
+    of providers that add a toleration for requested resources it counts as added.
     """
 
     selector: tuple[tuple[str, str], ...] = ()
@@ -134,6 +135,7 @@ class NodeConstraints:
     requests: tuple[tuple[str, int], ...] = ()
     node: NodeName | None = None
     barred: tuple[tuple[str, frozenset[NodeName]], ...] = ()
+    tolerates_requests: bool = True
 
 
 ANYWHERE = NodeConstraints()

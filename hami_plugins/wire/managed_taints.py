@@ -21,9 +21,14 @@ def tolerated(key: str, labels: Mapping[str, str], kubelet: str) -> bool:
     ``kubelet`` is the version that the kubelet reports, empty where a listing leaves it out. A listing without it that
     taints a node with a resource of AWS is taken as one of EKS.
     """
-    domain, _, name = key.partition("/")
-    if not name or domain.endswith("kubernetes.io"):
+    if not is_extended(key):
         return False
     if any(label.startswith((*_EKS_LABELS, *_GKE_LABELS)) for label in labels):
         return True
     return any(each in kubelet for each in _VERSIONS) or (not kubelet and key.startswith(_AWS))
+
+
+def is_extended(name: str) -> bool:
+    """Whether a resource is an extended one: it has a domain, and not one of Kubernetes' own."""
+    domain, _, rest = name.partition("/")
+    return bool(rest) and not domain.endswith("kubernetes.io")

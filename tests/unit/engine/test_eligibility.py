@@ -174,3 +174,10 @@ def test_a_toleration_that_the_pod_has_is_not_one_by_its_request() -> None:
     written = NodeConstraints(requests=((NEURON, NANO),), tolerations=(Toleration(NEURON, "Exists"),))
     assert repelling(facts, written) is None
     assert not list(tolerated_by_request(facts, written))
+
+
+def test_where_the_settings_say_that_it_is_not_added_the_nodes_do_not_decide() -> None:
+    facts = NodeFacts(taints=(Taint(NEURON, "true", "NoSchedule"),), tolerated=frozenset({NEURON}))
+    without = NodeConstraints(requests=((NEURON, NANO),), tolerates_requests=False)
+    assert repelling(facts, without) is not None
+    assert not list(tolerated_by_request(facts, without))
