@@ -185,6 +185,26 @@ def repair(
 
 
 @app.command()
+def usage(
+    *,
+    agent_url: Annotated[
+        str, typer.Option("--agent", metavar="URL", help="The node's agent: its port for probes and metrics.")
+    ] = "http://127.0.0.1:9399",
+    output: options.Output = Form.TABLE,
+    no_headers: options.NoHeaders = False,
+) -> None:
+    """List what the containers of a node use of their Neuron devices and what they were allocated. Reads only.
+
+    Asks the node's agent, which reads neuron-monitor. `plan` and `explain` take `-o json` of it as --usage.
+
+    Example: kubectl exec -n NS AGENT-POD -- python -m hami_plugins.cli neuron usage -o json > usage.json
+    """
+    from neuron_topology.commands.usage import show_usage
+
+    raise typer.Exit(show_usage(agent_url, form=output, headers=not no_headers))
+
+
+@app.command()
 def agent(
     *,
     config: options.Config = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, VendorName
 
@@ -101,6 +101,10 @@ class Device:
             if key == name:
                 return value
         return None
+
+
+MEMORY_BY_CORES: Final = "memory-by-cores"
+"""A trait: MiB of a device of which a share has as much as of the cores. It is only told; nothing is decided by it."""
 
 
 class DeviceShare(NamedTuple):

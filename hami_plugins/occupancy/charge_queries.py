@@ -35,16 +35,21 @@ _POD: Final = "namespace, pod, exported_namespace, exported_pod"
 """Where the agents are scraped with labels of their own pods, Prometheus has renamed those of the measured pods."""
 
 
+def _of_agents(name: str) -> str:
+    """A metric of containers, from whichever node agent measures them."""
+    return f"volcano_vgpu_container_{name} or neuron_agent_container_{name}"
+
+
 class ChargeQuery(StrEnum):
     """A query; the value is what it sums up over the minutes."""
 
     DEVICES = f"max by ({_PAYER}) (hami_allocator_allocated_devices)"
     MEMORY = f"max by ({_PAYER}) (hami_allocator_allocated_memory_bytes)"
     ANSWERED = "max(hami_allocator_active) == 1"
-    ALLOCATED = f"sum by ({_POD}) (volcano_vgpu_container_memory_allocated_bytes)"
-    USED = f"sum by ({_POD}) (volcano_vgpu_container_memory_used_bytes)"
-    BUSY = f"max by ({_POD}) (volcano_vgpu_container_utilization_ratio)"
-    MINUTES = f"sum by ({_POD}) (volcano_vgpu_container_memory_allocated_bytes) >= bool 0"
+    ALLOCATED = f"sum by ({_POD}) ({_of_agents('memory_allocated_bytes')})"
+    USED = f"sum by ({_POD}) ({_of_agents('memory_used_bytes')})"
+    BUSY = f"max by ({_POD}) ({_of_agents('utilization_ratio')})"
+    MINUTES = f"sum by ({_POD}) ({_of_agents('memory_allocated_bytes')}) >= bool 0"
 
     def text(self, minutes: int) -> str:
         """The query for so many minutes before the time of the call."""

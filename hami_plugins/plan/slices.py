@@ -9,7 +9,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hami_plugins.model.decisions import Placed
-from hami_plugins.model.devices import AllocatedShare, CoreMask, Device, Instance, Mark, Tenant, Unplaced
+from hami_plugins.model.devices import (
+    MEMORY_BY_CORES,
+    AllocatedShare,
+    CoreMask,
+    Device,
+    Instance,
+    Mark,
+    Tenant,
+    Unplaced,
+)
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import ContainerAllocation
 from hami_plugins.model.requests import ContainerKind
@@ -173,7 +182,15 @@ def share_words(share: PlannedSlice) -> str:
         words.append(cores_words(share.cores, share.card))
     if share.partition:
         words.append(share.partition)
+    if with_cores := memory_with_cores(share.cores, share.card):
+        words.append(f"{memory_words(with_cores)} of its memory")
     return ", ".join(words) or "a share"
+
+
+def memory_with_cores(cores: CoreShare, card: Device | None) -> MiB:
+    """The memory that goes with so many cores of a card, 0 where the vendor allocates memory by itself."""
+    whole = card.trait(MEMORY_BY_CORES) if card is not None and card.cores else None
+    return MiB(0 if card is None or whole is None else int(whole) * cores // card.cores)
 
 
 def cores_words(cores: CoreShare, card: Device | None) -> str:

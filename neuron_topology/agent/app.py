@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+import orjson
 import structlog
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 
 from hami_plugins.kube import paths
 from hami_plugins.kube.events import EventRecorder
@@ -17,11 +23,15 @@ from hami_plugins.model.units import NodeName
 from hami_plugins.runnable import Runnable
 from hami_plugins.web.probes import Check, first_trouble, probe_routes
 from hami_plugins.web.server import WebServer
+from hami_plugins.wire import usage
+from hami_plugins.wire.usage import NodeUsage
 from neuron_topology.agent import node, users
 from neuron_topology.agent.lister import Lister, MachineListing
 from neuron_topology.agent.machine import Machine, MachineError
 from neuron_topology.agent.metrics import Findings, NeuronAgentMetrics
+from neuron_topology.agent.monitor import MonitorStream
 from neuron_topology.agent.node import NeuronNodeWriter
+from neuron_topology.agent.use import UseMeter
 from neuron_topology.agent.users import UserCheck
 from neuron_topology.core.agent.sensors import Sensors, health_of
 from neuron_topology.core.agent.settings import NeuronAgentSettings
@@ -38,6 +48,7 @@ class NeuronAgent(Runnable):
     def __init__(
         self, settings: NeuronAgentSettings, api: KubeApi, machine: Machine, *, metrics: NeuronAgentMetrics
     ) -> None:
+        self._node = NodeName(settings.node)
         self._machine = machine
         self._seconds = settings.health_seconds
         self._metrics = metrics
@@ -57,13 +68,24 @@ class NeuronAgent(Runnable):
         self._users = UserCheck(
             machine, self._pods, self._events, node=settings.node, kubelet=Path(settings.kubelet_directory)
         )
+        self._use = UseMeter(NodeName(settings.node), machine, self._users, lambda: self._lister.latest)
+        self._monitor = (
+            MonitorStream(settings.neuron_monitor, heard=self._use.heard, refused=metrics.refused)
+            if settings.neuron_monitor.enabled and settings.machine_file is None
+            else None
+        )
         self._lister = Lister(
             machine, interval=settings.neuron_ls.interval_seconds, heard=self._listed, ran=metrics.ran
         )
         self._thread = threading.Thread(target=self._run, name="agent", daemon=True)
-        metrics.read_from(self._findings)
+        metrics.read_from(self._findings, self._use.findings)
         self._web = WebServer(
-            Starlette(routes=probe_routes(alive=self._alive(), ready=self._ready(), metrics=metrics.metrics)),
+            Starlette(
+                routes=[
+                    *probe_routes(alive=self._alive(), ready=self._ready(), metrics=metrics.metrics),
+                    Route("/usage", self._answer_usage),
+                ]
+            ),
             host=settings.listen.host,
             port=settings.listen.port,
         )
@@ -85,6 +107,8 @@ class NeuronAgent(Runnable):
         self._own.start()
         self._pods.start()
         self._lister.start()
+        if self._monitor is not None:
+            self._monitor.start()
         self._thread.start()
 
     def stop(self) -> None:
@@ -92,6 +116,8 @@ class NeuronAgent(Runnable):
         self._stop.set()
         self._thread.join()
         self._lister.stop()
+        if self._monitor is not None:
+            self._monitor.stop()
         self._events.stop()
         self._pods.stop()
         self._own.stop()
@@ -123,7 +149,8 @@ class NeuronAgent(Runnable):
         listing = self._lister.latest
         if listing is None:
             return
-        self._health = health_of(found, (device.index for device in listing.observed.devices))
+        joined = found.joined(self._use.devices)
+        self._health = health_of(joined, (device.index for device in listing.observed.devices))
         self.writer.publish(listing.observed, self._health)
 
     def _listed(self, found: MachineListing) -> None:
@@ -132,12 +159,21 @@ class NeuronAgent(Runnable):
 
     def _findings(self) -> Findings:
         return Findings(
-            sensors=self._sensors or Sensors(),
+            sensors=(self._sensors or Sensors()).joined(self._use.devices),
             health=self._health,
             strangers=self._users.strangers,
             differing=self._users.differing,
             without_plugin=self._lister.latest is not None and not self.writer.has_plugin,
         )
+
+    async def _answer_usage(self, _request: Request) -> Response:
+        """What containers use, as ``hami-plugins neuron usage`` prints it."""
+        found = await run_in_threadpool(self._use.findings)
+        if self._monitor is not None and self._monitor.trouble:
+            return PlainTextResponse(f"{self._monitor.trouble}\n", status_code=503)
+        stamp = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        node = NodeUsage(node=self._node, time=stamp, containers=found.containers)
+        return Response(orjson.dumps(usage.encode(node)), media_type="application/json")
 
     def _alive(self) -> dict[str, Check]:
         return {"agent": lambda: "" if self._thread.is_alive() else "its main thread has ended"}

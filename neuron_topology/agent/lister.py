@@ -28,6 +28,11 @@ class MachineListing:
     observed: Observation
     processes: tuple[DeviceProcess, ...]
 
+    @property
+    def cores(self) -> int:
+        """The logical cores of a device: the least that any has."""
+        return min(device.logical_cores(self.observed.lnc) for device in self.observed.devices)
+
 
 class Lister(Runnable):
     """Asks every ``interval`` seconds and when it is told to. ``heard`` gets each answer, in the lister's thread.

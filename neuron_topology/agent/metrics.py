@@ -10,6 +10,7 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from hami_plugins.observe.metrics import Metrics
+from neuron_topology.agent.use import UseFindings
 from neuron_topology.core.agent.processes import Stranger, StrangerReason
 from neuron_topology.core.agent.sensors import Sensors
 from neuron_topology.core.hardware.machines import MachineHealth
@@ -36,6 +37,9 @@ class NeuronAgentMetrics:
         self._writes = self.metrics.counter("node_writes_total", "Writes of the node's annotations")
         self._runs = self.metrics.counter("listings_total", "Runs of neuron-ls by result", ("result",))
         self._seconds = self.metrics.histogram("listing_seconds", "Time that a run of neuron-ls took")
+        self._refused = self.metrics.counter(
+            "monitor_lines_refused_total", "Lines of neuron-monitor that are no reports"
+        )
         self._looks = self.metrics.counter("failed_looks_total", "Looks at the driver's counters that failed")
 
     def wrote(self) -> None:
@@ -47,13 +51,17 @@ class NeuronAgentMetrics:
         self._runs.labels("ok" if good else "failed").inc()
         self._seconds.observe(seconds)
 
+    def refused(self) -> None:
+        """A line of neuron-monitor was no report."""
+        self._refused.inc()
+
     def failed(self) -> None:
         """The counters could not be read."""
         self._looks.inc()
 
-    def read_from(self, findings: Callable[[], Findings]) -> None:
+    def read_from(self, findings: Callable[[], Findings], use: Callable[[], UseFindings]) -> None:
         """Adds what the agent knows at each reading."""
-        self.metrics.collected(lambda: families(findings()))
+        self.metrics.collected(lambda: (*families(findings()), *use_families(use())))
 
 
 def families(found: Findings) -> Iterator[Metric]:
@@ -89,3 +97,48 @@ def families(found: Findings) -> Iterator[Metric]:
         "Whether the machine has devices and its node has no aws.amazon.com/neuron",
         value=float(found.without_plugin),
     )
+
+
+def use_families(found: UseFindings) -> Iterator[Metric]:
+    """What containers use, beside what they were allocated."""
+    labels = ("namespace", "pod", "container")
+    yield GaugeMetricFamily(
+        f"{PRODUCT}_monitor_reporting", "Whether neuron-monitor reports", value=float(found.reporting)
+    )
+    cores = GaugeMetricFamily(
+        f"{PRODUCT}_core_utilization_ratio", "Share of time in which a core computed", labels=(*labels, "core")
+    )
+    for namespace, pod, container, core, ratio in found.cores:
+        cores.add_metric((namespace, pod, container, str(core)), ratio)
+    yield cores
+    allocated = GaugeMetricFamily(
+        f"{PRODUCT}_container_memory_allocated_bytes",
+        "Device memory that goes with the cores that a container was allocated",
+        labels=(*labels, "uuid"),
+    )
+    used = GaugeMetricFamily(
+        f"{PRODUCT}_container_memory_used_bytes",
+        "Device memory that a container uses, by kind",
+        labels=(*labels, "uuid", "kind"),
+    )
+    busy = GaugeMetricFamily(
+        f"{PRODUCT}_container_utilization_ratio",
+        "Share of time in which a container computed: the mean of its cores of a device",
+        labels=(*labels, "uuid"),
+    )
+    for usage in found.containers:
+        named = (usage.namespace, usage.pod or usage.pod_uid, usage.container)
+        for card in usage.cards:
+            if card.allocated is not None:
+                allocated.add_metric((*named, card.card), float(card.allocated))
+            for kind, amount in ({} if card.used is None else card.used._asdict()).items():
+                used.add_metric((*named, card.card, kind), float(amount))
+            if card.utilization is not None:
+                busy.add_metric((*named, card.card), card.utilization)
+    yield from (allocated, used, busy)
+    executions = CounterMetricFamily(
+        f"{PRODUCT}_executions", "Executions by result since the agent began", labels=(*labels, "result")
+    )
+    for key, count in found.executions:
+        executions.add_metric(key, float(count))
+    yield executions

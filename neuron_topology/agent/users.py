@@ -76,8 +76,7 @@ class UserCheck:
     def compare(self, listing: MachineListing, *, with_plugin: bool) -> None:
         """Looks at the processes of a listing."""
         observed = listing.observed
-        cores = min(device.logical_cores(observed.lnc) for device in observed.devices)
-        pods = pods_of(self._pods.all(), self._handed_out(), cores=cores)
+        pods = self.pods(listing.cores)
         try:
             self.strangers = strangers(listing.processes, self._machine.owner, pods)
         except MachineError as error:
@@ -95,6 +94,10 @@ class UserCheck:
         # A node that is just starting has the plugin a moment later.
         self._without_plugin = not with_plugin
         self._report(reports)
+
+    def pods(self, cores: int) -> dict[PodUid, PodDevices]:
+        """What the pods of the node were given, on devices of so many cores."""
+        return pods_of(self._pods.all(), self._handed_out(), cores=cores)
 
     def _report(self, reports: list[tuple[ObjectRef, str, str]]) -> None:
         """Tells what was not told at the last comparison."""

@@ -14,7 +14,7 @@ from typing import Final
 
 from hami_plugins.engine.inventories import capacity_of, cards
 from hami_plugins.errors import WireError
-from hami_plugins.model.devices import DeviceUsage
+from hami_plugins.model.devices import MEMORY_BY_CORES, DeviceUsage
 from hami_plugins.model.inventory import NO_DEVICES, DeviceInventory, NodeCondition, NodeObject
 from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.units import CoreShare, MiB, VendorName
@@ -96,7 +96,11 @@ def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
             device,
             numa=machine.numa[at] if machine.numa else 0,
             healthy=at not in machine.sick,
-            traits=((_PCIE, group.get(at, "")), (_REPAIRED, str(at in machine.worn))),
+            traits=(
+                (MEMORY_BY_CORES, f"{machine.memory}"),
+                (_PCIE, group.get(at, "")),
+                (_REPAIRED, str(at in machine.worn)),
+            ),
         )
         for at, device in enumerate(found.devices)
     )

@@ -82,6 +82,7 @@ def _started(folder: Path, kubeconfig: Path) -> subprocess.Popen[bytes]:
         for name in COUNTERS:
             (place / name).write_text("0\n")
     (folder / "listed.json").write_text(json.dumps(listed))
+    _monitor(folder / "neuron-monitor")
     (folder / "agent.yaml").write_text(
         json.dumps(
             {
@@ -89,6 +90,7 @@ def _started(folder: Path, kubeconfig: Path) -> subprocess.Popen[bytes]:
                 "sysfsRoot": str(folder / "sysfs"),
                 "kubeletDirectory": str(folder),
                 "neuronLs": {"command": ["/bin/cat", str(folder / "listed.json")]},
+                "neuronMonitor": {"command": [str(folder / "neuron-monitor")]},
                 "listen": {"host": "127.0.0.1", "port": free_port()},
             }
         )
@@ -102,6 +104,17 @@ def _started(folder: Path, kubeconfig: Path) -> subprocess.Popen[bytes]:
             stdout=log,
             env=dict(os.environ),
         )
+
+
+def _monitor(path: Path) -> None:
+    """A program that reports sixteen devices every five seconds, as neuron-monitor does by default."""
+    counters = [
+        {"neuron_device_index": at, "mem_ecc_corrected": 0, "mem_ecc_uncorrected": 0, "sram_ecc_uncorrected": 0}
+        for at in range(16)
+    ]
+    line = json.dumps({"neuron_runtime_data": [], "system_data": {"neuron_hw_counters": {"neuron_devices": counters}}})
+    path.write_text(f"#!/bin/sh\nwhile echo '{line}'; do sleep 5; done\n")
+    path.chmod(0o755)
 
 
 def _answers(allocator: Client, pod: dict[str, Any], *, refused: bool) -> bool:

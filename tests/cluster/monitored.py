@@ -157,7 +157,7 @@ MONITORED: Final[Mapping[str, Monitored]] = {
     "allocator": Monitored(
         chart=ALLOCATOR,
         prefix="(?:hami_allocator|neuron)_",
-        scrapes={"allocator": "RELEASE-x-y"},
+        scrapes={"allocator": "RELEASE-x-y", "neuron-agent": "RELEASE-neuron-agent-x"},
         fires={
             "HamiAllocatorAway": {f"hami_allocator_active{{{_SERVER}}}": "0x120"},
             "HamiAllocationsWrong": {f'hami_allocator_findings{{{_SERVER},finding="no-cards"}}': "1x120"},

@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
 INTRODUCTION = """\
 # Metrics
 
-For operators who write queries and alerts: the metrics of each process, from scrapes on a real cluster.
+For operators who write queries and alerts: the metrics of each process, from recorded scrapes.
 Counters end in `_total`, ratios are 0 to 1, sizes are bytes and times are seconds. The metrics of Python and of the
 process (`python_*`, `process_*`) are served as well. Dashboards and alerts are in the [charts](../../charts/README.md).
 
@@ -24,6 +24,7 @@ process (`python_*`, `process_*`) are served as well. Dashboards and alerts are 
 PROCESSES: Final = {
     "agent": ("volcano-vgpu agent", 9394),
     "allocator": ("allocator run", 9395),
+    "neuron-agent": ("neuron agent", 9399),
     "koordinator-server": ("koordinator serve", 9396),
     "koordinator-node": ("koordinator node", 9397),
 }

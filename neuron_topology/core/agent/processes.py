@@ -7,6 +7,7 @@ devices and of which neither is known may use any.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -23,6 +24,8 @@ from neuron_topology.core.names import CORES, DEVICES, LEGACY_DEVICES
 
 _NODE: Final = re.compile(r"/dev/neuron(\d{1,4})")
 _LONGEST_COMMAND: Final = 120
+_DIGITS: Final = 6
+_PARTS: Final = ("limits", "requests")
 _ASKED: Final = (DEVICES, CORES, LEGACY_DEVICES)
 
 
@@ -48,7 +51,8 @@ class StrangerReason(StrEnum):
 class PodDevices:
     """What one pod was given: by the kubelet's record, by its annotations; ``None`` where that says nothing.
 
-    ``asks`` is whether it asks for Neuron devices or cores at all, ``containers`` are their names by container id.
+    ``asking`` are its containers that ask for Neuron devices or cores, ``containers`` the names of all by container id.
+    ``cores`` is how many cores it has of each device that it does not have whole.
     """
 
     uid: PodUid
@@ -56,7 +60,8 @@ class PodDevices:
     name: str
     kubelet: frozenset[int] | None = None
     annotated: frozenset[int] | None = None
-    asks: bool = False
+    asking: tuple[str, ...] = ()
+    cores: Mapping[int, int] = field(default_factory=dict)
     containers: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -71,8 +76,12 @@ class PodDevices:
 
     def may_use(self, device: int) -> bool:
         """Whether the device was given to the pod, or may have been."""
-        given = self.annotated if self.kubelet is None else self.kubelet
-        return self.asks if given is None else device in given
+        return bool(self.asking) if self.devices is None else device in self.devices
+
+    @property
+    def devices(self) -> frozenset[int] | None:
+        """What it was given, as the kubelet has it or else as it is annotated; ``None`` where neither is known."""
+        return self.annotated if self.kubelet is None else self.kubelet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,13 +145,15 @@ def pods_of(pods: Iterable[Json], kubelet: Mapping[PodUid, frozenset[int]], *, c
             namespace=lenient.text(metadata.get("namespace")),
             name=lenient.text(metadata.get("name")),
             kubelet=kubelet.get(PodUid(lenient.uid(raw))),
-            annotated=_annotated(lenient.texts(metadata.get("annotations")), cores),
-            asks=_asks(raw),
+            annotated=frozenset(held) if held is not None else None,
+            asking=tuple(_asking(raw)),
+            cores={device: count for device, count in (held or {}).items() if count},
             containers=dict(_containers(raw)),
         )
         for raw in pods
         if not finished(raw)
         for metadata in (lenient.inside(raw, "metadata"),)
+        for held in (_annotated(lenient.texts(metadata.get("annotations")), cores),)
     }
 
 
@@ -174,25 +185,22 @@ def _stranger(held: list[DeviceProcess], owner: ProcessOwner, pods: Mapping[PodU
     )
 
 
-def _annotated(annotations: Mapping[str, str], cores: int) -> frozenset[int] | None:
-    """The devices that AWS's plugin is told to hand out."""
+def _annotated(annotations: Mapping[str, str], cores: int) -> Mapping[int, int] | None:
+    """The devices that AWS's plugin is told to hand out, with the cores of each; 0 cores is a whole device."""
     numbers = [part.strip() for part in annotations.get(IDS_KEY, "").split(",")]
-    if not all(each.isascii() and each.isdecimal() and len(each) <= 6 for each in numbers):
+    if not all(each.isascii() and each.isdecimal() and len(each) <= _DIGITS for each in numbers):
         return None
     if KIND_KEY not in annotations:
-        return frozenset(map(int, numbers))
-    return frozenset(int(each) // cores for each in numbers) if cores else None
+        return dict.fromkeys(map(int, numbers), 0)
+    return Counter(int(each) // cores for each in numbers) if cores else None
 
 
-def _asks(raw: Json) -> bool:
+def _asking(raw: Json) -> Iterator[str]:
     spec = lenient.inside(raw, "spec")
-    containers = [*lenient.mappings(spec.get("containers")), *lenient.mappings(spec.get("initContainers"))]
-    return any(
-        lenient.inside(each, "resources", part).get(name) not in (None, 0, "0")
-        for each in containers
-        for part in ("limits", "requests")
-        for name in _ASKED
-    )
+    for each in (*lenient.mappings(spec.get("containers")), *lenient.mappings(spec.get("initContainers"))):
+        amounts = (lenient.inside(each, "resources", part).get(name) for part in _PARTS for name in _ASKED)
+        if any(amount not in (None, 0, "0") for amount in amounts):
+            yield lenient.text(each.get("name"))
 
 
 def _containers(raw: Json) -> Iterator[tuple[str, str]]:

@@ -39,6 +39,20 @@ class Sensors:
         """The indexes of the devices."""
         return frozenset(each.index for each in self.devices)
 
+    def joined(self, others: Iterable[DeviceErrors]) -> Sensors:
+        """The same devices with the larger of two counts: a driver may show one that another source does not have."""
+        known = {each.index: each for each in others}
+        return Sensors(tuple(_larger(each, known.get(each.index, each)) for each in self.devices))
+
+
+def _larger(one: DeviceErrors, other: DeviceErrors) -> DeviceErrors:
+    return DeviceErrors(
+        index=one.index,
+        memory=max(one.memory, other.memory),
+        sram=max(one.sram, other.sram),
+        repairable=max(one.repairable, other.repairable),
+    )
+
 
 def health_of(sensors: Sensors, listed: Iterable[int]) -> MachineHealth:
     """What is broken and what was repaired. ``listed`` are the devices that neuron-ls knew of: one that the driver has

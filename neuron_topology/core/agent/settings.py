@@ -23,6 +23,16 @@ class NeuronListing(Strict):
     interval_seconds: Positive = Field(30.0, description="Time between two runs. A changed device causes one as well.")
 
 
+class NeuronMonitor(Strict):
+    """How use is measured."""
+
+    enabled: bool = Field(True, description="Whether `neuron-monitor` runs and its figures are served as metrics.")
+    command: Command = Field(
+        ("/opt/aws/neuron/bin/neuron-monitor",), description="Command that prints one JSON report a line."
+    )
+    restart_seconds: Positive = Field(30.0, description="Pause before the command is started again after it ended.")
+
+
 class NeuronAgentListen(Listen):
     """Where probes and metrics of the agent are served."""
 
@@ -42,6 +52,7 @@ class NeuronAgentSettings(Strict):
         "/var/lib/kubelet/device-plugins", description="Directory of the kubelet's record of allocated devices."
     )
     neuron_ls: NeuronListing = NeuronListing()
+    neuron_monitor: NeuronMonitor = NeuronMonitor()
     machine_file: AbsolutePath | None = Field(
         None, description="File that describes a machine and its faults, in place of driver and tools: for tests."
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from hami_plugins.errors import WireError
+from hami_plugins.model.units import MiB
 from hami_plugins.wire import documents
 from hami_plugins.wire.documents import load
 from hami_plugins.wire.fields import Json, items, whole, wrong
@@ -34,7 +35,8 @@ class NeuronMachine:
     ``cores`` are the logical ones of each device, 0 where unknown. ``numa[i]`` is the NUMA node of device i, ``pcie``
     the devices behind one bus or switch; empty where unknown. ``dead`` are links that do not work, the lower index
     first, ``sick`` devices that must not be allocated, of which ``absent`` are not on the bus, ``worn`` those with
-    errors that were repaired. ``remarks`` say what an operator should know.
+    errors that were repaired. ``remarks`` say what an operator should know, ``memory`` is that of each device, 0 if
+    unknown.
     """
 
     fabric: Fabric
@@ -46,6 +48,7 @@ class NeuronMachine:
     absent: frozenset[int] = frozenset()
     worn: frozenset[int] = frozenset()
     remarks: tuple[str, ...] = ()
+    memory: MiB = MiB(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +137,7 @@ def machine_of(name: str, devices: int, observed: Observation | None = None) -> 
             cores=known.logical_cores(),
             numa=known.numa,
             pcie=tuple(group.devices for group in known.pcie),
+            memory=known.device_memory,
         )
     alone = Fabric(FabricShape.SINGLE if devices == 1 else FabricShape.IRREGULAR, ((),) * devices)
     if devices == 1:
@@ -191,6 +195,7 @@ def _observed(name: str, known: InstanceType | None, devices: int, observed: Obs
         dead=tuple(sorted(dead)),
         sick=absent,
         absent=absent,
+        memory=min(device.memory for device in observed.devices),
         remarks=tuple(remarks),
     )
 

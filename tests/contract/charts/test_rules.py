@@ -12,6 +12,7 @@ import yaml
 from hami_plugins.allocations.manifests.webhooks import WebhookTarget
 from koordinator_adapter.core import webhooks as koordinator
 from neuron_topology.core.agent.annotations import KEYS
+from neuron_topology.core.hardware.instances import INSTANCE_TYPES
 from tests.contract.charts import allocator_files, templates
 from tests.contract.charts.templates import Object
 
@@ -176,6 +177,13 @@ def test_the_neuron_agent_writes_its_own_annotations_of_its_own_node_alone() -> 
         ("pods",): ["list", "watch"],
         ("events",): ["create", "patch"],
     }
+
+
+def test_the_neuron_agent_runs_on_every_known_instance_type() -> None:
+    values = yaml.safe_load((templates.CHARTS / ALLOCATOR / "values.yaml").read_text())["neuronAgent"]
+    affinity = values["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    ((rule,),) = [term["matchExpressions"] for term in affinity["nodeSelectorTerms"]]
+    assert rule["values"] == list(INSTANCE_TYPES)
 
 
 def test_koordinators_part_on_nodes_writes_one_label_of_its_own_node() -> None:

@@ -46,6 +46,7 @@ class Host:
             "node": "n1",
             "healthSeconds": 0.05,
             "neuronLs": {"command": ["neuron-ls"], "intervalSeconds": 0.2},
+            "neuronMonitor": {"enabled": False},
             "machineFile": str(self.machine),
             "kubeletDirectory": str(self.folder),
             "listen": {"host": "127.0.0.1", "port": 0},
