@@ -172,6 +172,14 @@ class SubmitOptions(OptionGroup):
         str | None,
         typer.Option("--component", metavar="NAME|FILE:FUNCTION", help="TorchX' component. Default: ours, for Neuron."),
     ] = None
+    workspace: Annotated[
+        str,
+        typer.Option(
+            "--workspace",
+            metavar="FOLDER",
+            help="Build an image with the files of this folder and push it, as TorchX does (--cfg image_repo=REPO).",
+        ),
+    ] = ""
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", "--dryrun", help="Print the job. Queries a cluster only when one is named."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 from urllib.parse import quote
@@ -41,7 +41,10 @@ def run(order: SubmitOptions) -> int:
     """Submit the job, or print it; one that its cluster could never run is not submitted, and the exit code is 1."""
     options = {**order.scheduler_options, "queue": order.queue, "namespace": order.within}
     applied = _applied(order)
-    job = _job(order, options, applied)
+    requested = driver.requested(
+        order.component or driver.COMPONENT, tuple(order.arguments or ()), options, workspace=order.workspace
+    )
+    job = _job(order, requested.job, applied)
     able = not order.checked or _is_able(order, job, applied)
     if order.dry_run:
         if order.form is ObjectForm.JSON:
@@ -49,6 +52,7 @@ def run(order: SubmitOptions) -> int:
         else:
             sys.stdout.write(output.as_yaml(job))
     elif able or order.force:
+        driver.push(requested.images)
         _create(order, job)
     else:
         output.remark("not submitted; --force submits it anyway")
@@ -63,11 +67,10 @@ def _applied(order: SubmitOptions) -> frozenset[str] | None:
     return objects.tiers_of(reader.read(raws).found)
 
 
-def _job(order: SubmitOptions, options: Mapping[str, str], applied: frozenset[str] | None) -> Json:
+def _job(order: SubmitOptions, requested: Json, applied: frozenset[str] | None) -> Json:
     """TorchX' job as it should be; what was done to it is on stderr."""
     kept = job_definition.read(_client(order)) if order.checked and order.live else None
     defaults = replace(order.job.read(), applied=applied, kept=kept)
-    requested = driver.requested(order.component or driver.COMPONENT, tuple(order.arguments or ()), options)
     metadata = requested["metadata"]
     job = {**requested, "metadata": {**metadata, "namespace": order.within}}
     found = patch.patch(job, defaults, place=f"job {metadata['name']}:")

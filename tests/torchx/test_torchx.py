@@ -36,7 +36,7 @@ OPTIONS = {"queue": "test", "namespace": "default"}
 
 
 def asked(*arguments: str, component: str = driver.COMPONENT) -> Json:
-    return driver.requested(component, (*IMAGE, *arguments), OPTIONS)
+    return driver.requested(component, (*IMAGE, *arguments), OPTIONS).job
 
 
 def containers(job: Json) -> list[dict[str, Any]]:

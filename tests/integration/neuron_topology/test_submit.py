@@ -16,6 +16,7 @@ from hami_plugins.kube.client import connect_to
 from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
 from hami_plugins.sandbox.apiserver.kinds import ResourceKind
 from neuron_topology.core.names import ZONE_LABEL
+from neuron_topology.torchx import driver
 from tests.unit.neuron_topology.hypernodes.nodes import an_idle_node
 from tests.unit.neuron_topology.torchx import stand_in
 from tests.unit.neuron_topology.typing_in import Said, type_in
@@ -45,11 +46,15 @@ def server(kinds: tuple[ResourceKind, ...]) -> Iterator[ApiServer]:
 
 
 @pytest.fixture
-def neuron(
-    server: ApiServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Type:
-    """Runs a command on that cluster; TorchX asks for two whole machines."""
-    stand_in.with_runner(monkeypatch, TWO_MACHINES)
+def runner(monkeypatch: pytest.MonkeyPatch) -> stand_in.Runner:
+    """TorchX, which asks for two whole machines."""
+    return stand_in.with_runner(monkeypatch, TWO_MACHINES, "image_repo")
+
+
+@pytest.fixture
+def neuron(server: ApiServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], runner: stand_in.Runner) -> Type:
+    """Runs a command on that cluster."""
+    assert not runner.asked
     path = str(server.kubeconfig(tmp_path / "kubeconfig"))
 
     def typed(*arguments: str) -> Said:
@@ -127,6 +132,20 @@ def test_a_volcano_without_names_of_tiers_gets_a_number_or_nothing(server: ApiSe
     server.put(a_hypernode("all", 6))
     job = yaml.safe_load(neuron("--queue", "test", "--dry-run").out)
     assert job["spec"]["networkTopology"] == {"mode": "hard", "highestTierAllowed": 6}
+
+
+def test_the_image_of_a_workspace_is_pushed_before_the_job_is_there_and_not_by_a_dry_run(
+    server: ApiServer, neuron: Type, runner: stand_in.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner.images = {"sha256:1": ("repo", "1")}
+    pushed: list[tuple[Any, int]] = []
+    monkeypatch.setattr(driver, "push", lambda images: pushed.append((images, len(jobs(server)))))
+    arguments = ("--queue", "test", "--workspace", "file://code", "--cfg", "image_repo=repo")
+    assert neuron(*arguments, "--dry-run").code == 0
+    assert not pushed
+    assert neuron(*arguments).code == 0
+    assert pushed == [(runner.images, 0)]
+    assert [asked[-1] for asked in runner.asked] == [("workspace", "file://code")] * 2
 
 
 def test_a_missing_queue_is_told_with_those_there_are(server: ApiServer, neuron: Type) -> None:

@@ -27,6 +27,17 @@ class Resource:
     devices: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass
+class Request:
+    """What TorchX would submit: its text is the job."""
+
+    text: str
+    images_to_push: dict[str, tuple[str, str]]
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class Runner:
     """Answers dry runs with a job, or with an error."""
 
@@ -34,16 +45,19 @@ class Runner:
         self.answer = answer
         self.options = options
         self.asked: list[tuple[Any, ...]] = []
+        self.images: dict[str, tuple[str, str]] = {}
 
     def scheduler_run_opts(self, scheduler: str) -> list[tuple[str, str]]:
         return [(name, scheduler) for name in self.options]
 
-    def dryrun_component(self, component: str, arguments: list[str], scheduler: str, cfg: Mapping[str, Any]) -> Any:
-        self.asked.append((component, arguments, scheduler, dict(cfg)))
+    def dryrun_component(
+        self, component: str, arguments: list[str], scheduler: str, cfg: Mapping[str, Any], **more: Any
+    ) -> Any:
+        self.asked.append((component, arguments, scheduler, dict(cfg), *more.items()))
         if isinstance(self.answer, Exception):
             raise self.answer
         spec = {**self.answer.get("spec", {}), "queue": cfg.get("queue")}
-        return SimpleNamespace(request=yaml.safe_dump({**self.answer, "spec": spec}))
+        return SimpleNamespace(request=Request(yaml.safe_dump({**self.answer, "spec": spec}), self.images))
 
 
 def install(monkeypatch: pytest.MonkeyPatch, **modules: Mapping[str, Any]) -> None:

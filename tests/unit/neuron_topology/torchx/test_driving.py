@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from hami_plugins.errors import ConfigError
@@ -13,7 +17,7 @@ JOB = {"kind": "Job", "metadata": {"name": "j"}, "spec": {"queue": "q"}}
 
 def test_torchx_is_asked_for_a_dry_run(monkeypatch: pytest.MonkeyPatch) -> None:
     runner = stand_in.with_runner(monkeypatch, JOB)
-    assert driver.requested("dist.ddp", ("-j", "1x2"), {"queue": "q"}) == JOB
+    assert driver.requested("dist.ddp", ("-j", "1x2"), {"queue": "q"}) == (JOB, {})
     assert runner.asked == [("dist.ddp", ["-j", "1x2"], "kubernetes", {"queue": "q"})]
 
 
@@ -45,3 +49,29 @@ def test_without_torchx_the_way_to_it_is_named(monkeypatch: pytest.MonkeyPatch) 
     stand_in.with_runner(monkeypatch, JOB, installed=False)
     with pytest.raises(ConfigError, match=r"pip install '\.\[torchx\]'"):
         driver.requested("dist.ddp", (), {})
+
+
+def test_a_workspace_makes_an_image_that_is_pushed_as_torchx_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = stand_in.with_runner(monkeypatch, JOB)
+    runner.images = {"sha256:1": ("repo", "1")}
+    found = driver.requested("dist.ddp", (), {"queue": "q"}, workspace="file://code")
+    assert runner.asked[0][-1] == ("workspace", "file://code")
+    assert found.images == {"sha256:1": ("repo", "1")}
+    pushed: list[Any] = []
+    scheduler = SimpleNamespace(push_images=pushed.append)
+    monkeypatch.setitem(
+        sys.modules,
+        "torchx.schedulers",
+        SimpleNamespace(get_scheduler_factories=lambda: {"kubernetes": lambda _: scheduler}),
+    )
+    driver.push({})
+    assert not pushed
+    driver.push(found.images)
+    assert pushed == [{"sha256:1": ("repo", "1")}]
+
+
+def test_an_image_that_cannot_be_pushed_is_told_in_torchxs_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in.with_runner(monkeypatch, JOB)
+    monkeypatch.setitem(sys.modules, "torchx.schedulers", SimpleNamespace(get_scheduler_factories=dict))
+    with pytest.raises(ConfigError, match="TorchX: 'kubernetes'"):
+        driver.push({"sha256:1": ("repo", "1")})
