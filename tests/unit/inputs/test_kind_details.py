@@ -360,3 +360,12 @@ def test_pods_are_a_sequence_that_is_made_as_it_is_read() -> None:
         found.pods[1_000_000]
     (single,) = submit(a_pod("p")).workloads
     assert [pod.name for pod in single.pods] == [single.pods[0].name] == ["p"]
+
+
+@pytest.mark.parametrize(("policy", "least"), [("LeaderReady", 1), ("LeaderCreated", 3)])
+def test_workers_that_wait_for_their_leader_are_not_needed_to_start(policy: str, least: int) -> None:
+    template = {"spec": {**TEMPLATE["spec"], "schedulerName": "volcano"}}
+    spec = {"startupPolicy": policy, "leaderWorkerTemplate": {"size": 3, "workerTemplate": template}}
+    (found,) = submit(a_document("LeaderWorkerSet", spec, "leaderworkerset.x-k8s.io/v1")).workloads
+    assert found.gang is not None
+    assert found.gang.min_member == least
