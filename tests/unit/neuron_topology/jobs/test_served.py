@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from neuron_topology.core.hypernodes import objects
 from neuron_topology.core.jobs import patch, served
 from tests.unit.neuron_topology.jobs.submitted import a_job
 
@@ -76,3 +77,29 @@ def test_a_name_in_the_job_that_would_become_tier_1_is_told() -> None:
 def test_nothing_is_told_where_nothing_is_lost(topology: dict[str, Any] | None) -> None:
     job = a_job() if topology is None else a_job(networkTopology=topology)
     assert not patch.patch(job, patch.JobDefaults(kept=OLD, tier="")).remarks
+
+
+def test_a_tier_that_labels_could_make_and_no_hypernode_is_of_is_told() -> None:
+    job = a_job(networkTopology={"mode": "hard", "highestTierName": "zone"})
+    (told,) = patch.unbounded(job, frozenset({"zone"}), frozenset())
+    assert "no HyperNode is of tier zone: Volcano ignores the limit; run hami-plugins neuron hypernodes" in str(told)
+    assert not list(patch.unbounded(job, frozenset(), frozenset({"zone"})))
+    assert not list(patch.unbounded(job, frozenset({"zone"})))
+
+
+@pytest.mark.parametrize(
+    ("spec", "ours", "tier"),
+    [
+        ({"tier": 6, "tierName": "zone"}, False, {"zone"}),
+        ({"tier": 6}, True, {"zone"}),
+        ({"tier": 6}, False, set()),
+        ({"tier": 60}, True, set()),
+    ],
+    ids=["named", "ours, by number", "another's number", "no such number"],
+)
+def test_the_tier_of_a_hypernode_is_its_name_or_the_number_of_ours(
+    spec: dict[str, Any], ours: bool, tier: set[str]
+) -> None:
+    labels = {"app.kubernetes.io/managed-by": "hami-plugins-neuron"} if ours else {}
+    found = objects.decode({"metadata": {"name": "h", "labels": labels}, "spec": {**spec, "members": []}})
+    assert objects.tiers_of([found]) == frozenset(tier)
