@@ -45,6 +45,13 @@ def test_faults_reach_the_node_and_go_again(host: Host, ready: Ready) -> None:
         wait_for(lambda: len(host.annotation("neuron-ls")) == 16, "the device is back")
 
 
+def test_a_changed_device_has_the_machine_listed_at_once(host: Host, ready: Ready) -> None:
+    with host.agent(neuronLs={"command": ["neuron-ls"], "intervalSeconds": 3600}) as agent:
+        ready(agent)
+        host.is_like(gone=[3])
+        wait_for(lambda: len(host.annotation("neuron-ls")) == 15, "the device has gone", timeout=10)
+
+
 def test_the_allocator_knows_of_a_broken_device_within_two_seconds(host: Host, ready: Ready) -> None:
     client = host.site.start()
     with host.agent(healthSeconds=1.0) as agent:

@@ -39,7 +39,7 @@ def measured(host: Host, script: str) -> Iterator[NeuronAgent]:
     monitor = host.folder / "neuron-monitor"
     monitor.write_text(f"#!/bin/sh\n{script}\n")
     monitor.chmod(0o755)
-    stream = {"command": [str(monitor)], "restartSeconds": 0.2}
+    stream = {"command": [str(monitor)], "restartSeconds": 0.5}
     places = {"sysfsRoot": str(root), "procRoot": str(host.folder / "proc")}
     with host.agent(machineFile=None, neuronLs=tools, neuronMonitor=stream, **places) as agent:
         wait_for(lambda: not agent.trouble, "the agent is ready")
@@ -146,6 +146,7 @@ def test_a_monitor_that_ends_leaves_no_old_figures_and_is_started_again(host: Ho
     script = f"[ -e {again} ] && {{ {forever(a_report())}; }}; echo '{a_report()}'; exit 3"
     with measured(host, script) as agent:
         wait_for(lambda: "ended with exit code 3" in answer(agent, "/usage")[1], "the end is told")
+        wait_for(lambda: "neuron_agent_monitor_reporting 0.0" in answer(agent, "/metrics")[1], "no old figure stays")
         status, _ = answer(agent, "/usage")
         assert status == 503
         assert not agent.trouble, "the node is described all the same"

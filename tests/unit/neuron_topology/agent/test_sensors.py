@@ -24,3 +24,9 @@ def test_a_broken_device_is_not_also_a_repaired_one() -> None:
 
 def test_a_listed_device_that_the_driver_has_lost_is_broken() -> None:
     assert health_of(Sensors((DeviceErrors(index=0),)), [0, 5]).devices == {5}
+
+
+def test_of_two_sources_the_larger_count_holds() -> None:
+    driver = Sensors((DeviceErrors(index=0, sram=2), DeviceErrors(index=1, repairable=3)))
+    joined = driver.joined([DeviceErrors(index=0, memory=1, sram=1), DeviceErrors(index=9, memory=1)])
+    assert joined.devices == (DeviceErrors(index=0, memory=1, sram=2), DeviceErrors(index=1, repairable=3))
