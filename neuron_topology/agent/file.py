@@ -122,7 +122,7 @@ class FileMachine:
                 self._found = _read(self._path)
                 self._stamp = stamp
         except (OSError, UnicodeDecodeError, ConfigError) as error:
-            raise MachineError(f"machineFile {self._path}: {error}") from error
+            raise MachineError(f"machineFile {self._path}: {getattr(error, 'strerror', None) or error}") from error
         return self._found
 
 
