@@ -85,6 +85,7 @@ ALLOCATOR_SETS: Final[Mapping[str, Values]] = MappingProxyType(
             "global": {"imageRegistry": "mirror.example", **_PULLED},
             "vendors": ["AWSNeuron"],
             "settings": {"neuron": {"capacityBlockMargin": 600}},
+            "neuronAgent": {"enabled": True, "settings": {"neuronLs": {"intervalSeconds": 60}}},
             "webhooks": {"jobs": True, "markedOnly": True},
             "certificate": {"source": "certManager", "issuer": {"name": "ours", "kind": "ClusterIssuer"}},
             "networkPolicy": {"apiServers": ["10.0.0.0/28"]},

@@ -849,6 +849,8 @@ def test_all_but_the_agent_are_restricted_pods(one_helm: Helm, case: Case) -> No
         for container in [*spec["containers"], *spec.get("initContainers", [])]:
             added = {"add": ["FOWNER"]} if container["name"] == "agent" else {}
             expected = {**RESTRICTED, "capabilities": {**added, "drop": ["ALL"]}}
+            if container["name"] == "neuron-agent":  # AWS's tools open device files that no resource hands to it
+                expected = {"privileged": True, "readOnlyRootFilesystem": True}
             assert expected.items() <= container["securityContext"].items(), pod
             assert container["resources"]["limits"]["memory"]
         if not pod.endswith(("-agent", "-node")):
