@@ -291,7 +291,10 @@ class AllocationCache(NominatingState):
         carried: Mapping[str, str] | None,
         preferred: PodDemand,
     ) -> PodAllocation | Declined:
-        """Reserved, else carried, else placed anew, else refused."""
+        """Reserved, else carried, else placed anew, else refused.
+
+        Room that is kept for others of the pod's PodGroup is the last that is taken: those would need the pod's own.
+        """
         uid = intake.pod.uid
         kept = self._kept(node, uid, demand)
         if kept is not None:
@@ -306,10 +309,14 @@ class AllocationCache(NominatingState):
             allocations = self._records.record(unresized)[0].allocations
             if self.decider.accepts(entry, demand, intake.policy, allocations):
                 return PodAllocation(uid=uid, node=node, containers=allocations, source=AllocationSource.CARRIED)
-        answer = self.decider.answer(entry, replace(preferred, headroom=demand.headroom), intake.policy)
+        asked = replace(preferred, headroom=demand.headroom)
+        own = self.strict_entry(node, uid) or entry
+        answer = self.decider.answer(own, asked, intake.policy)
+        if own is not entry and not isinstance(answer, Fit):
+            own, answer = entry, self.decider.answer(entry, asked, intake.policy)
         if not isinstance(answer, Fit):
             return self._refused(entry, intake, answer)
-        allocations = allocated(entry, answer, demand.devices, self._registry)
+        allocations = allocated(own, answer, demand.devices, self._registry)
         return PodAllocation(uid=uid, node=node, containers=allocations, source=AllocationSource.PLACED)
 
     @staticmethod

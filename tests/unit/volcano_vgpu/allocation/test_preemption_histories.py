@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hami_plugins.allocations.answers import Nomination
@@ -194,6 +194,7 @@ def _pack(sizes: list[int], free: list[int]) -> bool:
 @pytest.mark.parametrize("kills", [False, True], ids=["", "kills"])
 @pytest.mark.parametrize("mode", [PreemptionMode.FULL, PreemptionMode.SCHEDULER])
 @given(seed=st.integers(0, 2**32))
+@example(seed=8012).via("members took each other's room, and pods of others what was theirs")
 @settings(deadline=None)
 def test_in_any_history_nobody_leaves_who_need_not_and_nobody_leaves_in_vain(
     seed: int, mode: PreemptionMode, *, kills: bool
