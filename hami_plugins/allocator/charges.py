@@ -41,7 +41,7 @@ ALIVE_SECONDS: Final = 60.0
 _log = structlog.get_logger(__name__)
 
 
-class ChargeBook:
+class ChargeTotals:
     """``totals`` is what was held at the last look, by who is charged for it."""
 
     def __init__(

@@ -17,7 +17,7 @@ import structlog
 from hami_plugins.allocations.answers import Assumption, AuditFinding
 from hami_plugins.allocations.product import Product
 from hami_plugins.allocator.audit import Auditor
-from hami_plugins.allocator.charges import AllocationJournal, ChargeBook
+from hami_plugins.allocator.charges import AllocationJournal, ChargeTotals
 from hami_plugins.allocator.evictor import Evictor
 from hami_plugins.allocator.kept_room import keep_again
 from hami_plugins.allocator.late_marks import LateMarks
@@ -109,7 +109,7 @@ class LeaderSession:
     ) -> None:
         self.cache = LockedAllocationCache(product, keep=settings.reservation, hold=settings.hold, clock=clock)
         self._auditor = Auditor(self.cache)
-        self.charges = ChargeBook(self.cache, settings.charging, journal)
+        self.charges = ChargeTotals(self.cache, settings.charging, journal)
         self._metrics = metrics
         self._read = read
         self._look_after = max(REQUEST_SECONDS, settings.reservation - LOOK_BEFORE)

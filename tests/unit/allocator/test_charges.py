@@ -7,7 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from hami_plugins.allocator.charges import AllocationJournal, ChargeBook
+from hami_plugins.allocator.charges import AllocationJournal, ChargeTotals
 from hami_plugins.allocator.settings import ChargingSettings
 from hami_plugins.occupancy.charges import TimeSpan
 from hami_plugins.occupancy.journal_charges import charges_of
@@ -44,7 +44,7 @@ def a_journal(folder: Path, clock: Clock, unix: int = 1_790_000_000) -> Allocati
 def test_the_journal_has_what_began_ended_and_a_sign_of_life_in_between(tmp_path: Path) -> None:
     cluster, clock = Cluster(), Clock()
     journal = a_journal(tmp_path / "new", clock)
-    book = ChargeBook(cluster.cache, ChargingSettings(), journal)
+    book = ChargeTotals(cluster.cache, ChargingSettings(), journal)
     cluster.shows(running("a"))
 
     def at(seconds: float) -> list[str]:
@@ -66,7 +66,7 @@ def test_the_journal_has_what_began_ended_and_a_sign_of_life_in_between(tmp_path
 
 def test_looks_are_15_seconds_apart(tmp_path: Path) -> None:
     cluster, clock = Cluster(), Clock()
-    book = ChargeBook(cluster.cache, ChargingSettings(), a_journal(tmp_path, clock))
+    book = ChargeTotals(cluster.cache, ChargingSettings(), a_journal(tmp_path, clock))
     book.look(100.0)
     cluster.shows(running())
     book.look(114.0)
@@ -81,7 +81,7 @@ def test_what_is_written_is_charged_across_a_restart(tmp_path: Path) -> None:
     cluster.shows(running())
     path = a_journal(tmp_path, clock).path
     for began in (unix, unix + 7200):
-        book = ChargeBook(cluster.cache, ChargingSettings(), a_journal(tmp_path, clock, began))
+        book = ChargeTotals(cluster.cache, ChargingSettings(), a_journal(tmp_path, clock, began))
         for _ in range(61):
             book.look(clock.seconds)
             clock.seconds += 60
@@ -95,7 +95,7 @@ def test_what_is_written_is_charged_across_a_restart(tmp_path: Path) -> None:
 def test_what_cannot_be_written_begins_another_run_after_a_torn_line(tmp_path: Path) -> None:
     cluster, clock = Cluster(), Clock()
     journal = a_journal(tmp_path, clock)
-    book = ChargeBook(cluster.cache, ChargingSettings(), journal)
+    book = ChargeTotals(cluster.cache, ChargingSettings(), journal)
     journal.path.mkdir()
     book.look(clock.seconds)
     journal.path.rmdir()
@@ -112,7 +112,7 @@ def test_totals_are_by_owner_label_and_bounded(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         raw = running(name)
         cluster.shows({**raw, "metadata": {**raw["metadata"], "labels": {"payer": name}}})
-    book = ChargeBook(cluster.cache, ChargingSettings(owner_label="payer", most_owners=2))
+    book = ChargeTotals(cluster.cache, ChargingSettings(owner_label="payer", most_owners=2))
     book.look(0.0)
     assert {key.owner: float(total.devices) for key, total in book.totals.items()} == {
         "a": 0.25,
