@@ -205,6 +205,7 @@ def _running(about: RunningExplanation, registry: Registry) -> schema.RunningDoc
         "terminating": about.record.terminating,
         "slices": [_slice(each) for each in explanations.held_slices(about)],
         "claims": [claimed.document(each) for each in held_devices(about.claims, about.node.name)],
+        "resize": about.record.resize,
         "flaws": [
             {
                 "kind": flaw.kind.value,

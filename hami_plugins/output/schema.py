@@ -316,6 +316,8 @@ class RunningDocument(TypedDict):
     slices: list[SliceDocument]
     claims: list[ClaimedDeviceDocument]
     """The devices of the claims that it uses."""
+    resize: str
+    """What is asked, booked and in force of another memory, and why it is refused; empty where none was asked for."""
     flaws: list[FlawDocument]
     again: AgainDocument
 

@@ -9,7 +9,7 @@ import pytest
 from hami_plugins.engine.holdings import Inconsistency, InconsistencyKind
 from hami_plugins.explain import explain, flaws
 from hami_plugins.model.units import DeviceId
-from hami_plugins.output import explanations
+from hami_plugins.output import documents, explanations
 from hami_plugins.output.rows import TextLine
 from hami_plugins.plan import Planner
 from tests.builders import a_container, a_device, a_node, a_pod, a_record, a_share, a_snapshot, allocated
@@ -81,6 +81,9 @@ def test_a_running_pod_says_how_far_its_resize_is(resize: str, tone: str) -> Non
     record = replace(a_record(name="p"), resize=resize)
     found = explain(a_snapshot(holding(a_node("n"), record)), "default/p", Planner(REGISTRY))
     assert TextLine(f"  resize: {resize}", tone) in explanations.lines(found, REGISTRY)
+    running = documents.explanation(found, REGISTRY)["running"]
+    assert running is not None
+    assert running["resize"] == resize
 
 
 def test_a_pending_pod_that_asks_for_nothing_says_so() -> None:
