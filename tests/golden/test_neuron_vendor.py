@@ -147,7 +147,8 @@ def test_resources_have_the_names_of_awss_plugin(case: Case) -> None:
 @cases.each("neuron/core-degrees.yaml")
 def test_core_counts_of_collectives_that_fill_devices_can_be_allocated(case: Case) -> None:
     if case.given["property"] == "names_only":
-        assert INSTANCE_TYPES.keys().isdisjoint(case.expect["values"])
+        # AWS's driver has the number of its devices since the case was recorded.
+        assert INSTANCE_TYPES.keys() & set(case.expect["values"]) == {"trn3.48xlarge"}
         return
     kind = {"inf2": "inf2.48xlarge", "trn1": "trn1.32xlarge", "trn2": "trn2.48xlarge"}[case.given["instance_type"]]
     machine = INSTANCE_TYPES[kind]
