@@ -14,7 +14,7 @@ from hami_plugins.cli.kit import inputs, output
 from hami_plugins.cli.kit.edge import Exit
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.engine.apply import removed
-from hami_plugins.errors import ConfigError
+from hami_plugins.errors import ConfigError, KubeError
 from hami_plugins.explain.answers import Answers
 from hami_plugins.inputs import manifests, workloads
 from hami_plugins.inputs.manifests import Document
@@ -31,20 +31,23 @@ from neuron_topology.commands import hypernodes
 from neuron_topology.commands.options import ObjectForm, SubmitOptions
 from neuron_topology.core.hypernodes import generator, objects, reader
 from neuron_topology.core.jobs import messages, names, patch
+from neuron_topology.core.jobs.patch import JobDefaults
 from neuron_topology.server import job_definition
 from neuron_topology.torchx import driver
 
 COMPONENT: Final = "neuron-submit"
+_NO_SUCH_KIND: Final = 404
 
 
 def run(order: SubmitOptions) -> int:
     """Submit the job, or print it; one that its cluster could never run is not submitted, and the exit code is 1."""
     options = {**order.scheduler_options, "queue": order.queue, "namespace": order.within}
+    defaults = order.job.read()  # a slip there is told before the cluster or TorchX is asked
     applied = _applied(order)
     requested = driver.requested(
         order.component or driver.COMPONENT, tuple(order.arguments or ()), options, workspace=order.workspace
     )
-    job = _job(order, requested.job, applied)
+    job = _job(order, requested.job, replace(defaults, applied=applied))
     able = not order.checked or _is_able(order, job, applied)
     if order.dry_run:
         if order.form is ObjectForm.JSON:
@@ -63,17 +66,22 @@ def _applied(order: SubmitOptions) -> frozenset[str] | None:
     """The tiers that the cluster has HyperNodes of; ``None`` where there is no cluster to ask, and for dumps."""
     if not order.checked or not order.live:
         return None
-    raws = (raw for page in _client(order).pages(hypernodes.HYPERNODES) for raw in page)
+    try:
+        raws = [raw for page in _client(order).pages(replace(hypernodes.HYPERNODES, optional=False)) for raw in page]
+    except KubeError as error:
+        if error.status == _NO_SUCH_KIND:
+            return frozenset()
+        output.remark(f"HyperNodes are not looked at: {error}")
+        return None
     return objects.tiers_of(reader.read(raws).found)
 
 
-def _job(order: SubmitOptions, requested: Json, applied: frozenset[str] | None) -> Json:
+def _job(order: SubmitOptions, requested: Json, defaults: JobDefaults) -> Json:
     """TorchX' job as it should be; what was done to it is on stderr."""
     kept = job_definition.read(_client(order)) if order.checked and order.live else None
-    defaults = replace(order.job.read(), applied=applied, kept=kept)
     metadata = requested["metadata"]
     job = {**requested, "metadata": {**metadata, "namespace": order.within}}
-    found = patch.patch(job, defaults, place=f"job {metadata['name']}:")
+    found = patch.patch(job, replace(defaults, kept=kept), place=f"job {metadata['name']}:")
     for sentence in messages.sentences((*found.changes, *found.remarks)):
         output.remark(sentence)
     if long := next(names.too_long(found.job), ""):

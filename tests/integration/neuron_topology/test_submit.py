@@ -13,7 +13,7 @@ import yaml
 
 from hami_plugins.errors import ConfigError
 from hami_plugins.kube.client import connect_to
-from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
+from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer, Fault, Refuse
 from hami_plugins.sandbox.apiserver.kinds import ResourceKind
 from neuron_topology.core.names import ZONE_LABEL
 from neuron_topology.torchx import driver
@@ -93,6 +93,16 @@ def test_a_tier_that_no_hypernode_is_of_is_told(server: ApiServer, neuron: Type)
     assert "no HyperNode is of tier zone: Volcano ignores the limit; run hami-plugins neuron hypernodes apply" in said
     server.put(a_hypernode("all", 6, "zone"))
     assert "HyperNode" not in neuron("--queue", "test", "--dry-run").err
+
+
+def test_hypernodes_that_may_not_be_listed_are_said_not_to_be_looked_at(server: ApiServer, neuron: Type) -> None:
+    for name in ("n0", "n1"):
+        connect_to(server.url).merge_patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": {ZONE_LABEL: "z"}}})
+    server.faults.add(Fault(action=Refuse(403), verb="list", resource="hypernodes.topology.volcano.sh", times=None))
+    said = neuron("--queue", "test", "--dry-run")
+    assert said.code == 0
+    assert "HyperNodes are not looked at: " in said.err
+    assert "no HyperNode is of tier zone" not in said.err
 
 
 def a_hypernode(name: str, tier: int, tier_name: str = "") -> dict[str, Any]:
