@@ -23,6 +23,7 @@ from volcano_vgpu.core.settings import AgentSettings
 LOCK_KEY = "hamivgpu"
 HEARTBEAT = "a handshake dated far ahead: one write instead of two a minute on every node"
 SUMS = "memory and cores are sums in the node's status: no list of ids, so no limit of 4 MiB and no factor for it"
+OF_HAMI = "counts in HAMi's dialect; under Volcano the agent says that nothing reads it"
 NEVER_APPLIED = "the plugin reads the setting and does nothing with it; we apply it"
 DEVIATIONS = {
     "register-encode-013": "an unhealthy card is left out: Volcano reads its health and hands it out all the same",
@@ -41,6 +42,9 @@ DEVIATIONS = {
     "config-04": "without any configuration the usual names, split count 10 and factor 1 hold, not empty ones and 0",
     "config-keys-resourcememorypercentagename": "a percentage that has a name is offered, or who asks never starts",
     "config-keys-resourcepriorityname": "the resource is read, for HAMi-core has priorities",
+    "config-keys-defaultmemory": OF_HAMI,
+    "config-keys-defaultcores": OF_HAMI,
+    "config-keys-defaultgpunum": OF_HAMI,
     "config-keys-devicememoryscaling": NEVER_APPLIED,
     "config-keys-disablecorelimit": NEVER_APPLIED,
     "node_status_patch": "we patch the sums into the node's capacity",
