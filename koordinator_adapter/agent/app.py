@@ -20,7 +20,7 @@ from hami_plugins.kube import paths
 from hami_plugins.kube.port import KubeApi, Selection
 from hami_plugins.kube.reflector import ObjectChange, Reflector
 from hami_plugins.node.hami_core.directories import make_for_all
-from hami_plugins.node.hami_core.library import Library, flaw, install, installed, mismatch, write_preload
+from hami_plugins.node.hami_core.library import Library, flaw, install, mismatch, write_preload
 from hami_plugins.observe.metrics import Metrics
 from hami_plugins.web.probes import Check, probe_routes
 from hami_plugins.web.server import WebServer
@@ -133,11 +133,8 @@ class NodeAgent:
         """Puts the library there; what is wrong with that."""
         hook = Path(self._settings.injection.hook_path)
         source = self._settings.node.library_source
-        if source is not None and (why := flaw(Path(source) / LIBRARY)):
-            what = f"{Path(source) / LIBRARY} {why}, and is not put on the node; set node.librarySource to another"
-            return installed(hook)._replace(problem=what)
         expected = self._settings.node.library_sha256
-        return install(None if source is None else Path(source), hook, sha256=expected)
+        return install(None if source is None else Path(source), hook, sha256=expected, loadable=True)
 
     def _lacks(self) -> str:
         """What of all that limits need is not on this node."""

@@ -42,10 +42,11 @@ class Library(NamedTuple):
     problem: str = ""
 
 
-def install(source: Path | None, hook: Path, *, version: str = "", sha256: str = "") -> Library:
+def install(source: Path | None, hook: Path, *, version: str = "", sha256: str = "", loadable: bool = False) -> Library:
     """Put the library of ``source`` (a directory) into ``hook``, under ``version`` or what its own record says.
 
-    Without a source, where it cannot be copied, or where ``sha256`` is another one's, the node's own library stays.
+    Without a source, where it cannot be copied, where ``sha256`` is another one's, or where it has to be ``loadable``
+    here and has a ``flaw``, the node's own library stays.
     """
     there = installed(hook)
     if source is None:
@@ -55,6 +56,9 @@ def install(source: Path | None, hook: Path, *, version: str = "", sha256: str =
         wanted = _described(source, version, hashlib.sha256(content).hexdigest())
         if why := _differs(source / LIBRARY, wanted.digest, sha256):
             return there._replace(problem=f"{why}; {_kept(there)}")
+        if loadable and (why := _flaw(content)):
+            what = f"{source / LIBRARY} {why}, and is not put on the node; set librarySource to another"
+            return there._replace(problem=what)
         hook.mkdir(mode=0o755, parents=True, exist_ok=True)
         _put(content, hook / LIBRARY, mode=0o755)
         _put(_PRELOADED, hook / PRELOAD, mode=0o644)
@@ -96,11 +100,15 @@ def flaw(library: Path) -> str:
     """
     try:
         with library.open("rb") as file:
-            header = file.read(_HEADER)
-        with _THIS_PROGRAM.open("rb") as file:
-            ours = file.read(_HEADER)
+            return _flaw(file.read(_HEADER))
     except OSError:
         return ""
+
+
+def _flaw(header: bytes) -> str:
+    """The same for the first bytes of a library."""
+    with _THIS_PROGRAM.open("rb") as file:
+        ours = file.read(_HEADER)
     if len(header) < _HEADER or not header.startswith(_ELF):
         return "is not a shared library"
     if (header[_CLASS], header[_MACHINE]) != (ours[_CLASS], ours[_MACHINE]):
