@@ -136,8 +136,12 @@ def test_hamis_own_scheduler_sees_its_pod_served_and_its_lock_released(node: Mac
         uid = node.create(pod("one", container(), ids=f"{A},NVIDIA,1000,30:;", phase="allocating"))
         node.started(uid)
         wait_for(lambda: "hami.io/mutex.lock" not in notes(node), "the lock is released")
-        annotations = node.pod("one")["metadata"]["annotations"]
-        assert annotations["hami.io/bind-phase"] == "success"
+
+        def served() -> dict[str, str]:
+            found: dict[str, str] = node.pod("one")["metadata"]["annotations"]
+            return found if found["hami.io/bind-phase"] == "success" else {}
+
+        annotations = wait_for(served, "the pod is served; the lock does not wait for that")
         assert annotations["hami.io/vgpu-devices-to-allocate"].strip(";") == ""
         assert annotations["hami.io/vgpu-devices-allocated"] == f"{A},NVIDIA,1000,30:;"
 
