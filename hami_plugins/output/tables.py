@@ -207,7 +207,3 @@ def cells_of(pods: Sequence[PodPlan]) -> tuple[str, ...]:
     each = f"{share} each" if share and len(pods) > 1 else share
     cards = ", ".join(filter(None, (cards_words(slices), claimed.names_words(devices))))
     return status(pods[0]), placed.node, cards or "-", each or "-", briefly(pods[0]) or "-"
-
-
-def _or_dash(text: str) -> str:
-    return text or "-"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.registry import Registry
 from hami_plugins.inputs.manifests import Document
-from hami_plugins.inputs.vocabulary import Vocabulary, domain, speaks
+from hami_plugins.inputs.vocabulary import Vocabulary, speaks
 from hami_plugins.model.claims import NO_RESOURCES, DynamicResources
 from hami_plugins.model.cluster import ClusterSnapshot, Queue
 from hami_plugins.model.dialect import Dialect
@@ -83,10 +83,6 @@ class Context:
     def in_cluster(self, spec: VendorSpec) -> bool:
         """Whether a snapshot is given, and any node of it has devices of a vendor."""
         return self.hardware is not None and self.hardware.has(spec)
-
-    def is_vendors(self, resource: str) -> bool:
-        """Whether a resource is in some vendor's domain, known or not."""
-        return domain(resource) in self.vocabulary.domains
 
     def asked_of(self, container: ContainerView) -> tuple[VendorSpec, ...]:
         """The vendors whose resources a container names."""
