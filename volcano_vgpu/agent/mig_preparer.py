@@ -6,7 +6,6 @@ any moment leaves a journal by which the next one finds out what is its own (``c
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ import structlog
 from hami_plugins.errors import WireError
 from hami_plugins.model.units import DeviceId
 from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.node.files import write_whole
 from hami_plugins.wire.fields import Json
 from volcano_vgpu.core import flexible_mig
 from volcano_vgpu.core.flexible_mig import (
@@ -63,12 +63,7 @@ class JournalFile:
         if entries == self.entries:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self.path.with_name(f".{self.path.name}.new")
-        with draft.open("w", encoding="utf-8") as file:
-            file.write(flexible_mig.encode(entries))
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self.path)
+        write_whole(flexible_mig.encode(entries).encode(), self.path, mode=0o644)
         self.entries = entries
 
 

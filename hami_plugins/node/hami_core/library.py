@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import structlog
 
+from hami_plugins.node.files import write_whole
 from hami_plugins.wire.hami_core import LIBRARY, LIBRARY_IN_CONTAINER, PRELOAD
 
 RECORD: Final = f"{LIBRARY}.version"
@@ -60,9 +60,9 @@ def install(source: Path | None, hook: Path, *, version: str = "", sha256: str =
             what = f"{source / LIBRARY} {why}, and is not put on the node; set librarySource to another"
             return there._replace(problem=what)
         hook.mkdir(mode=0o755, parents=True, exist_ok=True)
-        _put(content, hook / LIBRARY, mode=0o755)
-        _put(_PRELOADED, hook / PRELOAD, mode=0o644)
-        _put(_record(wanted), hook / RECORD, mode=0o644)
+        write_whole(content, hook / LIBRARY, mode=0o755)
+        write_whole(_PRELOADED, hook / PRELOAD, mode=0o644)
+        write_whole(_record(wanted), hook / RECORD, mode=0o644)
     except OSError as error:
         why = f"{error.filename or source}: {error.strerror or error}"
         return there._replace(problem=f"{why}; {_kept(there)}. Check librarySource and hookPath")
@@ -122,7 +122,7 @@ def write_preload(hook: Path) -> None:
     Raises ``OSError``.
     """
     if (hook / LIBRARY).is_file() and not (hook / PRELOAD).exists():
-        _put(_PRELOADED, hook / PRELOAD, mode=0o644)
+        write_whole(_PRELOADED, hook / PRELOAD, mode=0o644)
 
 
 def _digest(library: Path) -> str:
@@ -156,21 +156,3 @@ def _described(directory: Path, version: str, digest: str) -> Library:
 
 def _record(library: Library) -> bytes:
     return json.dumps({"sha256": library.digest, "version": library.version}).encode()
-
-
-def _put(content: bytes, target: Path, *, mode: int) -> None:
-    """Write a file atomically; nothing is written where it has the content already."""
-    with contextlib.suppress(FileNotFoundError):
-        if target.read_bytes() == content:
-            return
-    draft = target.with_name(f".{target.name}.new")
-    draft.unlink(missing_ok=True)
-    try:
-        with draft.open("xb") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
