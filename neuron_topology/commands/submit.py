@@ -43,11 +43,13 @@ def run(order: SubmitOptions) -> int:
     """Submit the job, or print it; one that its cluster could never run is not submitted, and the exit code is 1."""
     options = {**order.scheduler_options, "queue": order.queue, "namespace": order.within}
     defaults = order.job.read()  # a slip there is told before the cluster or TorchX is asked
-    applied = _applied(order)
+    cluster = _client(order) if order.checked and order.live else None
+    applied = None if cluster is None else _applied(cluster)
     requested = driver.requested(
         order.component or driver.COMPONENT, tuple(order.arguments or ()), options, workspace=order.workspace
     )
-    job = _job(order, requested.job, replace(defaults, applied=applied))
+    kept = None if cluster is None else job_definition.read(cluster)
+    job = _job(order, requested.job, replace(defaults, applied=applied, kept=kept))
     able = not order.checked or _is_able(order, job, applied)
     if order.dry_run:
         if order.form is ObjectForm.JSON:
@@ -62,12 +64,10 @@ def run(order: SubmitOptions) -> int:
     return Exit.FINE if able else Exit.FINDINGS
 
 
-def _applied(order: SubmitOptions) -> frozenset[str] | None:
-    """The tiers that the cluster has HyperNodes of; ``None`` where there is no cluster to ask, and for dumps."""
-    if not order.checked or not order.live:
-        return None
+def _applied(cluster: KubeClient) -> frozenset[str] | None:
+    """The tiers that the cluster has HyperNodes of; ``None`` where they may not be listed."""
     try:
-        raws = [raw for page in _client(order).pages(replace(hypernodes.HYPERNODES, optional=False)) for raw in page]
+        raws = [raw for page in cluster.pages(replace(hypernodes.HYPERNODES, optional=False)) for raw in page]
     except KubeError as error:
         if error.status == _NO_SUCH_KIND:
             return frozenset()
@@ -78,10 +78,9 @@ def _applied(order: SubmitOptions) -> frozenset[str] | None:
 
 def _job(order: SubmitOptions, requested: Json, defaults: JobDefaults) -> Json:
     """TorchX' job as it should be; what was done to it is on stderr."""
-    kept = job_definition.read(_client(order)) if order.checked and order.live else None
     metadata = requested["metadata"]
     job = {**requested, "metadata": {**metadata, "namespace": order.within}}
-    found = patch.patch(job, replace(defaults, kept=kept), place=f"job {metadata['name']}:")
+    found = patch.patch(job, defaults, place=f"job {metadata['name']}:")
     for sentence in messages.sentences((*found.changes, *found.remarks)):
         output.remark(sentence)
     if long := next(names.too_long(found.job), ""):
