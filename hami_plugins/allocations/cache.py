@@ -310,7 +310,7 @@ class AllocationCache(NominatingState):
             if self.decider.accepts(entry, demand, intake.policy, allocations):
                 return PodAllocation(uid=uid, node=node, containers=allocations, source=AllocationSource.CARRIED)
         asked = replace(preferred, headroom=demand.headroom)
-        own = self.strict_entry(node, uid) or entry
+        own = (self.strict_entry(node, uid) if self.shared_with(uid) else None) or entry
         answer = self.decider.answer(own, asked, intake.policy)
         if own is not entry and not isinstance(answer, Fit):
             own, answer = entry, self.decider.answer(entry, asked, intake.policy)
