@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from hami_plugins.kube import paths
-from tests.integration.volcano_vgpu.machines import Machine, container, machine, pod
+from tests.integration.volcano_vgpu.machines import Machine, container, pod
 from tests.integration.volcano_vgpu.monitor.trees import put
 from tests.shared_regions import GIB, Booked, Made, Slot, uuid
 from tests.waiting import wait_for
@@ -19,19 +12,6 @@ from volcano_vgpu.monitor.files import read
 
 ASK, BOOKED = "hami-plugins.io/resize-memory", "hami-plugins.io/booked-memory"
 IN_FORCE, REFUSED = "hami-plugins.io/memory-in-force", "hami-plugins.io/resize-refused"
-CARD = {"uuid": uuid(1), "model": "NVIDIA A100-SXM4-40GB", "memory": 40960}
-
-
-@pytest.fixture
-def node() -> Iterator[Machine]:
-    """A node with one card under a real card's name."""
-    root = Path(tempfile.mkdtemp(prefix="vg"))
-    try:
-        with machine(root) as found:
-            found.write_cards(CARD)
-            yield found
-    finally:
-        shutil.rmtree(root)
 
 
 def test_a_running_container_grows_and_shrinks(node: Machine) -> None:

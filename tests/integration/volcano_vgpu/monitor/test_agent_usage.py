@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ from hami_plugins.cli.kit.edge import Exit
 from hami_plugins.kube import paths
 from hami_plugins.wire import usage
 from hami_plugins.wire.usage import ReadStatus, UsageDoubt
-from tests.integration.volcano_vgpu.machines import NODE, Machine, container, machine, pod
+from tests.integration.volcano_vgpu.machines import NODE, Machine, container, pod
 from tests.integration.volcano_vgpu.monitor.trees import OTHER, host, process, put
 from tests.shared_regions import GIB, Booked, Made, Slot, uuid
 from tests.waiting import PATIENCE, wait_for
@@ -27,20 +25,7 @@ from volcano_vgpu.agent.app import Agent
 from volcano_vgpu.monitor import monitor as running
 
 A = uuid(1)
-CARD = {"uuid": A, "model": "NVIDIA A100-SXM4-40GB", "memory": 40960}
 USING = Slot(pid=7, hostpid=4007, booked=[Booked(data=GIB, context=GIB, utilization=25)])
-
-
-@pytest.fixture
-def node() -> Iterator[Machine]:
-    """A node with one card under a real card's name."""
-    root = Path(tempfile.mkdtemp(prefix="vg"))
-    try:
-        with machine(root) as found:
-            found.write_cards(CARD)
-            yield found
-    finally:
-        shutil.rmtree(root)
 
 
 def settings(node: Machine, **monitor: Any) -> str:
