@@ -6,24 +6,17 @@ from collections.abc import Iterator
 from typing import Final
 
 from hami_plugins.engine import static_mig
-from hami_plugins.errors import WireError
 from hami_plugins.model.quantity import NANO
 from hami_plugins.vendors import nvidia
 from hami_plugins.vet.context import Context
 from hami_plugins.vet.findings import VetRule, VetSeverity, Violation
 from hami_plugins.vet.resources import Subject
-from hami_plugins.wire import objects
 
 
 def contradictory_labels(subject: Subject, _: Context) -> Iterator[Violation]:
     """Labels of feature discovery that differ from the capacity of a node that is NVIDIA's device plugin's alone."""
-    if (subject.group, subject.kind) != ("", "Node"):
-        return
-    try:
-        node = objects.node_object(subject.document.raw)
-    except WireError:
-        return
-    if nvidia.SPEC.keys.register in node.annotations:
+    node = subject.node
+    if node is None or nvidia.SPEC.keys.register in node.annotations:
         return  # HAMi's slots are no instances
     capacity = {name: amount.nano // NANO for name, amount in (node.capacity or node.allocatable).items()}
     for words in static_mig.contradictions(node.labels, capacity):

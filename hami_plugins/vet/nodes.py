@@ -51,11 +51,8 @@ def _each_node(check: NodeCheck) -> Check:
     """A check of nodes that offer cards in Volcano's words as a check of objects."""
 
     def over_nodes(subject: Subject, context: Context) -> Iterator[Violation]:
-        if (subject.group, subject.kind) != ("", "Node"):
-            return
-        try:
-            node = objects.node_object(subject.document.raw)
-        except WireError:
+        node = subject.node
+        if node is None:
             return
         for spec in context.registry:
             if spec.dialect is Dialect.VOLCANO and _offered(node, spec.resources.count):
@@ -171,11 +168,8 @@ def unhealthy(spec: VendorSpec, node: NodeObject, _: Subject, __: Context) -> It
 
 def odd_devices(subject: Subject, context: Context) -> Iterator[Violation]:
     """What vendors say about the devices of a node beside what they are."""
-    if (subject.group, subject.kind) != ("", "Node"):
-        return
-    try:
-        node = objects.node_object(subject.document.raw)
-    except WireError:
+    node = subject.node
+    if node is None:
         return
     for spec in context.registry:
         try:

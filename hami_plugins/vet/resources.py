@@ -14,10 +14,11 @@ from hami_plugins.errors import WireError
 from hami_plugins.inputs.manifests import Document, Path
 from hami_plugins.inputs.workloads import ray, templates
 from hami_plugins.inputs.workloads.pods import VOLCANO
+from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import ContainerKind
-from hami_plugins.wire import pods, quantity
+from hami_plugins.wire import objects, pods, quantity
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.lenient import inside, items, mapping, text, texts
 
@@ -126,6 +127,16 @@ class Subject:
     def owns_templates(self) -> bool:
         """Whether its pods are made from templates, so that its own annotations are not theirs."""
         return bool(self.pods) and self.pods[0].path != ()
+
+    @property
+    def node(self) -> NodeObject | None:
+        """A Node as everything else reads it; ``None`` for another object and for one that cannot be read."""
+        if (self.group, self.kind) != ("", "Node"):
+            return None
+        try:
+            return objects.node_object(self.document.raw)
+        except WireError:
+            return None
 
     def inside(self, *steps: str) -> Json:
         """A mapping inside the object, empty when there is none."""

@@ -20,10 +20,11 @@ _SHOWN: Final = 3
 
 def two_managers(subject: Subject, context: Context) -> Iterator[Violation]:
     """One finding for each two programs that may give out the same devices of a node."""
-    if (subject.group, subject.kind) != ("", "Node"):
+    node = subject.node
+    if node is None:
         return
     try:
-        node, facts = objects.node_object(subject.document.raw), objects.node_facts(subject.document.raw)
+        facts = objects.node_facts(subject.document.raw)
     except WireError:
         return
     for one, other in combinations(managers_of(node, facts, context.registry, context.signs), 2):
