@@ -13,7 +13,9 @@ from hami_plugins.model.quantity import NANO
 _ORDINARY: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 """Every real node has these; a listing that leaves them out says nothing about them."""
 
-_REPELS: Final = ("NoSchedule", "NoExecute")
+REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
+"""The effects of taints that keep pods away."""
+
 UNSCHEDULABLE: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
@@ -92,7 +94,7 @@ def repelling(facts: NodeFacts, constraints: NodeConstraints) -> Taint | None:
     """The first taint that keeps the pod away, or ``None``; a cordoned node has the taint that Kubernetes gives it."""
     taints = (UNSCHEDULABLE, *facts.taints) if facts.unschedulable else facts.taints
     for taint in taints:
-        if taint.effect not in _REPELS or any(_tolerates(each, taint) for each in constraints.tolerations):
+        if taint.effect not in REPELLING or any(_tolerates(each, taint) for each in constraints.tolerations):
             continue
         if not _tolerated_by_request(facts, taint, constraints):
             return taint
@@ -104,7 +106,7 @@ def tolerated_by_request(facts: NodeFacts, constraints: NodeConstraints) -> Iter
     for taint in facts.taints:
         if any(_tolerates(each, taint) for each in constraints.tolerations):
             continue
-        if taint.effect in _REPELS and _tolerated_by_request(facts, taint, constraints):
+        if taint.effect in REPELLING and _tolerated_by_request(facts, taint, constraints):
             yield taint
 
 

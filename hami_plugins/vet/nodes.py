@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC
 from typing import Final
 
+from hami_plugins.engine.eligibility import REPELLING
 from hami_plugins.engine.holdings import InconsistencyKind, flaws_of
 from hami_plugins.errors import WireError
 from hami_plugins.explain.flaws import flaws_words
@@ -29,8 +30,6 @@ KUBELET: Final = "kubelet"
 
 _LIFECYCLE: Final = "node.kubernetes.io/"
 """Domain of the taints that the node lifecycle controller sets."""
-
-_REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
 
 _TWICE: Final = frozenset(
     {
@@ -143,7 +142,7 @@ def not_ready(spec: VendorSpec, _: NodeObject, subject: Subject, __: Context) ->
         facts = objects.node_facts(subject.document.raw)
     except WireError:
         return
-    repels = any(taint.effect in _REPELLING and taint.key.startswith(_LIFECYCLE) for taint in facts.taints)
+    repels = any(taint.effect in REPELLING and taint.key.startswith(_LIFECYCLE) for taint in facts.taints)
     if facts.ready or facts.unschedulable or repels:
         return
     yield Violation(

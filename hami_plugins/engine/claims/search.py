@@ -15,6 +15,7 @@ from hami_plugins.engine.claims.constraints import ConstraintState
 from hami_plugins.engine.claims.pools import CounterScope, NodePool, PoolMember
 from hami_plugins.engine.claims.rules import MOST_DEVICES, ClaimRules
 from hami_plugins.engine.claims.wishes import NeededClaim
+from hami_plugins.engine.eligibility import REPELLING
 from hami_plugins.errors import HamiPluginsError
 from hami_plugins.model.claims import ClaimedDevice, ClaimRequest, DeviceChoice, PoolDevice, PoolId, PoolUsage
 from hami_plugins.model.pods import Toleration
@@ -22,7 +23,6 @@ from hami_plugins.model.pods import Toleration
 MOST_STEPS: Final = 20_000
 """Devices that one search tries before it gives up; with the real scheduler a node has ten seconds."""
 
-_REPELS: Final = frozenset({"NoSchedule", "NoExecute"})
 _FREE: Final = PoolUsage()
 
 Accepts = Callable[[PoolMember, DeviceChoice], bool]
@@ -339,7 +339,7 @@ def tainted(
 ) -> tuple[str, str, str] | None:
     """The first taint that keeps a request away from a device."""
     for taint in taints:
-        if (rules.any_taint or taint[2] in _REPELS) and not any(_tolerates(each, taint) for each in tolerations):
+        if (rules.any_taint or taint[2] in REPELLING) and not any(_tolerates(each, taint) for each in tolerations):
             return taint
     return None
 
