@@ -28,7 +28,7 @@ _NS: Final = 1_000_000_000
 
 
 def annotations_of(pod: Pod, placed: Placed, entry: NodeEntry, registry: Registry, *, now_ns: int) -> dict[str, str]:
-    """What is written on the pod when it is placed, in the words of the dialect of the devices it got.
+    """The annotations of a newly placed pod, in the dialect of the devices it was allocated.
 
     ``now_ns`` is the time to write, in Unix nanoseconds. A pod without devices gets nothing.
     """

@@ -47,7 +47,8 @@ class Blocked:
 
 
 def blocked_on(spec: VendorSpec, request: DeviceRequest, policy: Policy, entry: NodeEntry) -> Iterator[Blocked]:
-    """Every set of usable devices of a node, with who holds what of it; one without members where there are no sets.
+    """Every set of usable devices of a node, with the pods that hold its devices; one without members if there are no
+    sets.
 
     Nothing where the vendor allocates any devices together.
     """

@@ -27,7 +27,7 @@ class DeviceShortage(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """The most that others may hold of one usable device for the request to fit beside them.
+    """The most that other pods may use of one device for the request to fit.
 
     ``times`` is how many of the requested devices it can stand for: a partitioned card can give several partitions.
     """

@@ -1,9 +1,9 @@
 """The one decision function, and the cache of verdicts that makes it fast without ever being wrong.
 
 A verdict depends on nothing but its key (state, demand, policy, wanted positions) and the headroom of the pod's quota,
-so that it is kept with the headrooms for which it holds. Entries are never invalidated; they only leave when the cache
-is full. Beside the verdicts, a *column* remembers for one demand what each node of the last snapshot answered, so that
-a decision after a change looks only at the nodes that changed.
+so it is cached with the headrooms for which it holds. Entries are never invalidated; they are evicted only when the
+cache is full. Besides the verdicts, a *column* keeps the answer of each node of the last snapshot to one demand, so
+that a decision after a change examines only the changed nodes.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from itertools import compress
 from operator import is_not
 from typing import Final, NamedTuple
 
-from hami_plugins.engine.claims import judging
+from hami_plugins.engine.claims import verdicts
 from hami_plugins.engine.claims.check import AskedClaims, ClaimChecker
-from hami_plugins.engine.claims.judging import JudgedNodes, OtherAnswers
+from hami_plugins.engine.claims.needs import ClaimNeeds, ClaimTrouble
 from hami_plugins.engine.claims.rules import ClaimRules
-from hami_plugins.engine.claims.wishes import ClaimTrouble, ClaimWish
+from hami_plugins.engine.claims.verdicts import JudgedNodes, OtherAnswers
+from hami_plugins.engine.device_names import allocated, positions_of
 from hami_plugins.engine.eligibility import objection
 from hami_plugins.engine.headroom import ANY_HEADROOM, HeadroomComparison, HeadroomRange
-from hami_plugins.engine.naming import allocated, positions_of
 from hami_plugins.engine.place import Mask, Placer
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
@@ -50,7 +50,7 @@ class PodDemand:
     devices: DeviceDemand
     constraints: NodeConstraints = ANYWHERE
     headroom: Left = ()
-    claims: ClaimWish | None = None
+    claims: ClaimNeeds | None = None
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ class Decider:
         if asked is None:
             return column.decide(snapshot, demand.headroom)
         if isinstance(asked, ClaimTrouble):
-            why = judging.troubled(asked)
+            why = verdicts.troubled(asked)
             return Refused(by_node=tuple((entry.name, why) for entry in snapshot.nodes))
         return column.choice_of(self._judged(snapshot, demand, policy, asked))
 
@@ -124,7 +124,7 @@ class Decider:
         """What every node says to the pod, in node order: what ``decide`` chose from."""
         asked = self._asked_of(snapshot, demand)
         if isinstance(asked, ClaimTrouble):
-            why = judging.troubled(asked)
+            why = verdicts.troubled(asked)
             return [(entry, why) for entry in snapshot.nodes]
         if asked is not None:
             return self._judged(snapshot, demand, policy, asked).answers()
@@ -313,7 +313,7 @@ class _Column:
         )
 
     def judged_by(self, asked: AskedClaims, snapshot: ClusterSnapshot, left: Left, bare: _Column | None) -> JudgedNodes:
-        """What every node says to the pod and to its claims. ``bare`` is as in ``judging.OtherAnswers``."""
+        """What every node says to the pod and to its claims. ``bare`` is as in ``verdicts.OtherAnswers``."""
         judged = self._judged_nodes.get(asked.key)
         if judged is None:
             if len(self._judged_nodes) >= MOST_WISHES:
@@ -431,7 +431,7 @@ class _Column:
 
 
 class DecisionRequest(NamedTuple):
-    """What is asked of every node: the arguments of ``decide`` beside the snapshot."""
+    """The question to every node: the arguments of ``decide`` except the snapshot."""
 
     demand: PodDemand
     policy: Policy

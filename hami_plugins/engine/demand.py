@@ -77,7 +77,7 @@ def standard_request(spec: VendorSpec, container: Container, pod: Pod) -> Device
 def count_of(spec: VendorSpec, container: Container) -> int | None:
     """How many devices a container asks for; ``None`` without the resource, or when it is an explicit zero.
 
-    A zero with no other resource of the vendor is "none wanted"; with memory or cores beside it, it is a contradiction.
+    A zero with no other resource of the vendor is "none wanted"; together with memory or cores it is a contradiction.
     """
     names = spec.resources
     found = container.amount(names.count, requests_too=spec.requests.requests_too)
@@ -170,7 +170,7 @@ def _ids(text: str) -> frozenset[DeviceId] | None:
 
 
 def _words(text: str) -> tuple[str, ...] | None:
-    """A comma list of model words, lower case, blanks dropped; blank text is no constraint, commas alone match none."""
+    """A comma list of model words, lower case, blanks dropped; no constraint if blank, no match if only commas."""
     if not text.strip():
         return None
     return tuple(word for part in text.lower().split(",") if (word := part.strip()))

@@ -111,7 +111,9 @@ def tolerated_by_request(facts: NodeFacts, constraints: NodeConstraints) -> Iter
 
 
 def _tolerated_by_request(facts: NodeFacts, taint: Taint, constraints: NodeConstraints) -> bool:
-    """What the plugin adds is ``operator: Exists, effect: NoSchedule`` (``admission.go`` of Kubernetes 1.34)."""
+    """The toleration that the plugin adds is ``operator: Exists, effect: NoSchedule`` (``admission.go`` of Kubernetes
+    1.34).
+    """
     if not constraints.tolerates_requests or taint.effect != "NoSchedule" or taint.key not in facts.tolerated:
         return False
     return any(resource == taint.key and amount for resource, amount in constraints.requests)

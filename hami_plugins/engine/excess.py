@@ -26,7 +26,7 @@ from hami_plugins.model.vendor import VendorSpec
 class DeviceExcess(NamedTuple):
     """An amount that is larger than the request. ``device`` is empty for an amount over all devices of the container.
 
-    An ``allocated`` 0 of cores is no limit.
+    An ``allocated`` 0 of cores means unlimited.
     """
 
     resource: str

@@ -64,7 +64,7 @@ def flaws_of(record: PodRecord, entry: NodeEntry) -> tuple[Inconsistency, ...]:
 def demand_again(record: PodRecord) -> DeviceDemand:
     """A demand for just what a pod holds: as many devices, and on each of them the most that it has of any.
 
-    What the pod once asked for is not known of a running pod, so its wishes (selectors, policies) are not in it.
+    The original request of a running pod is unknown, so its constraints (selectors, policies) are not included.
     """
     return DeviceDemand(tuple(_asked(allocation) for allocation in record.allocations))
 
@@ -114,7 +114,7 @@ def _misplaced(record: PodRecord, device: DeviceId, others: list[PodRecord]) -> 
 
 
 def _met(record: PodRecord, device: DeviceId, others: list[PodRecord]) -> Iterator[Inconsistency]:
-    """Cores that others hold, too."""
+    """Cores that other pods hold as well."""
     cores = _cores_of(record, device)
     names = sorted(other.full_name for other in others if cores & _cores_of(other, device))
     if names:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Final
 
 from hami_plugins.engine import koordinator
-from hami_plugins.engine.claims.wishes import wish_of
+from hami_plugins.engine.claims.needs import wish_of
 from hami_plugins.engine.decide import PodDemand
 from hami_plugins.engine.demand import demand_of
 from hami_plugins.engine.mutate import PodAdmission, Unusable, WebhookSettings, admit
@@ -37,10 +37,10 @@ _NATIVE: Final = "kubernetes.io/"
 class Rules:
     """How this cluster admits and ranks pods.
 
-    ``queue_plugin`` is what divides it among Volcano's queues, ``proportion`` or ``capacity``; empty where nobody says.
-    ``queue_hierarchy`` says whether ``capacity`` reads the parents of queues; ``None`` where nobody says.
-    ``overcommit`` is how much of the cluster may be held and waited for together. ``adds_tolerations`` is whether the
-    API server has the admission plugin ``ExtendedResourceToleration``; ``None``: it is recognised by its nodes.
+    ``queue_plugin`` is the plugin that divides the cluster among Volcano's queues, ``proportion`` or ``capacity``;
+    empty if unknown. ``queue_hierarchy``: whether ``capacity`` reads the parents of queues; ``None`` if unknown.
+    ``overcommit`` is the share of the cluster that may be held and waited for together. ``adds_tolerations``: whether
+    the API server has the admission plugin ``ExtendedResourceToleration``; ``None``: detected from its nodes.
     """
 
     webhook: WebhookSettings = field(default_factory=WebhookSettings)
@@ -84,9 +84,9 @@ def take_in(  # noqa: PLR0913 - one question with all that belongs to it
 ) -> PodInfo:
     """Let the webhook see the pod, then read what it asks. ``left`` is what the namespace's quota leaves per vendor.
 
-    One that is ``admitted`` is read as it is. Where it exists, and nobody knows whether a webhook has seen it, vendors
-    have ``written`` into it what they do: they would not take what they have made of some pods (one Ascend910C device
-    gets both dies, and several devices no less than their whole memory).
+    An ``admitted`` pod is read as it is. For a pod that exists, and may or may not have passed a webhook, vendors have
+    ``written`` their changes into it: they would refuse their own result for some pods (one Ascend910C device gets both
+    dies, and several devices no less than their whole memory).
     """
     if admitted:
         admission = PodAdmission(allowed=True, pod=pod)
@@ -146,7 +146,7 @@ def _overcommitted(name: str, before: Container, after: Container) -> str:
         return f"the API server refuses a request of {name} without a limit; write it under limits"
     written = before.limits.get(name)
     if written is None or written.nano != asked.nano:
-        return f"the API server refuses {asked} {name} as the request beside a limit of {limit}; write the limit alone"
+        return f"the API server refuses {asked} {name} as the request with a limit of {limit}; write the limit alone"
     return (
         f"the webhook makes the limit {name}: {limit}, the request stays {asked}, and the API server refuses a pod in "
         f"which they differ; leave {name} out"
@@ -200,7 +200,7 @@ def _policy(pod: Pod, devices: DeviceDemand, dialect: Dialect, defaults: PolicyD
 
 
 def with_tolerations(pod: Pod, *, adds: bool | None) -> Pod:
-    """The pod as ``ExtendedResourceToleration`` leaves it, where somebody says whether the cluster has that plugin.
+    """The pod as ``ExtendedResourceToleration`` leaves it, if the caller knows whether the cluster has that plugin.
 
     It adds ``operator: Exists, effect: NoSchedule`` for the name of each requested extended resource (``admission.go``
     of Kubernetes 1.34).

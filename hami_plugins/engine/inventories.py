@@ -26,7 +26,7 @@ def json_register(
 ) -> DeviceInventory:
     """Devices from the vendor's JSON register annotation (HAMi 2.10.0 ``pkg/device/devices.go``).
 
-    ``cores`` overrides what the entries say; ``group`` names the custom member that tells interconnect groups apart;
+    ``cores`` overrides the entries' cores; ``group`` names the custom member that distinguishes interconnect groups;
     ``traits`` are custom members to keep. The registers of most nodes differ in ids alone; the rest is read once.
     """
     text = node.annotations.get(spec.keys.register)

@@ -165,7 +165,7 @@ def _located(record: PodRecord, entry: NodeEntry) -> PodRecord:
 
 
 def _found(each: Unlocated, entry: NodeEntry) -> Iterator[AllocatedShare]:
-    """The cores of each numbered device; every device, whole, where there are no numbers or one that no device has."""
+    """The cores of each numbered device; every device, whole, if there are no numbers or one that no device has."""
     devices = entry.state.shape.devices
     if each.whole:
         device = entry.device(each.share.device)
@@ -351,7 +351,7 @@ def _with_named(
 
 
 def named_in(spec: VendorSpec, pod: Pod) -> Mapping[str, tuple[AssignedDevice, ...]]:
-    """What a pod's second list allocates to containers that are no applications, by name. Raises ``WireError``."""
+    """The allocation of a pod's non-application containers, from its second list, by name. Raises ``WireError``."""
     text = pod.annotations.get(spec.keys.more, "") if spec.keys.more else ""
     if not text:
         return {}

@@ -14,6 +14,8 @@ from typing import Final
 
 from hami_plugins.model.pods import Pod, ResourceList
 from hami_plugins.model.quantity import Quantity
+from hami_plugins.model.requests import Absolute, MemoryDemand, Percent
+from hami_plugins.model.units import INT32_MAX, MEBIBYTE, MiB
 from hami_plugins.wire.koordinator import (
     CORE,
     FPGA,
@@ -80,6 +82,15 @@ class CardRequest:
     shared: bool
 
 
+@dataclass(frozen=True, slots=True)
+class AmountRefusal:
+    """An amount of a legal request that cannot be one of cards: the resource, why, and what to write instead."""
+
+    resource: str
+    words: str
+    remedy: str
+
+
 def request_of(amounts: Amounts) -> CardRequest | IllegalRequest:
     """The request of a pod for cards; ``amounts`` are those of ``CARD_NAMES`` that it names."""
     bits = validated(amounts)
@@ -99,6 +110,22 @@ def submitted(amounts: Amounts) -> CardRequest | IllegalRequest:
     if isinstance(found, IllegalRequest) and found.kind is Illegal.UNIT:
         return found
     return request_of(normalised(amounts))
+
+
+def memory_of(request: CardRequest) -> MemoryDemand | AmountRefusal:
+    """The memory on each card: percent of it, or MiB. Refused are amounts below 1 MiB, which are bytes that were meant
+    as MiB, and amounts that no protocol carries."""
+    if request.count > INT32_MAX:
+        return AmountRefusal(SHARED, "more cards than any node has", "ask for fewer")
+    if RATIO in request.per_card:
+        return Percent(min(request.per_card[RATIO], FULL))
+    mebibytes = request.per_card[MEMORY] // MEBIBYTE
+    if not mebibytes:
+        remedy = f"write {request.total[MEMORY]}Mi if MiB were meant"
+        return AmountRefusal(MEMORY, "less than 1 MiB on each card: the amount is in bytes", remedy)
+    if mebibytes > INT32_MAX:
+        return AmountRefusal(MEMORY, "more than any card has", "ask for less")
+    return Absolute(MiB(mebibytes))
 
 
 def validated(amounts: Amounts) -> int | IllegalRequest:

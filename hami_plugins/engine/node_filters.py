@@ -1,6 +1,6 @@
 """Why vendors keep pods off nodes whatever is free there: the one rule for plans, explanations and allocators.
 
-What a vendor objects to may change with time alone, so that it is no part of a remembered verdict.
+A vendor's filter may change with time alone, so it is not part of a cached verdict.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _NO_SHARES: Final = ContainerShares()
 
 @dataclass(frozen=True, slots=True)
 class _Phase:
-    """What containers that run together have been given so far: usage, arrangement, and positions per vendor."""
+    """The allocation so far of containers that run together: usage, arrangement, and positions per vendor."""
 
     usage: list[DeviceUsage]
     arrangement: dict[VendorName, Sequence[int]]
@@ -75,8 +75,8 @@ class Placer:
     ) -> Verdict:
         """Place the pod on a node in this state, or say what is missing first.
 
-        With ``given`` no other positions are looked at, so that the answer says whether somebody's choice may stand.
-        ``quota`` is what the pod is compared with in a namespace that has one.
+        With ``given`` no other positions are considered, so the answer is whether an existing choice is allowed.
+        ``quota`` applies to a pod in a namespace that has one.
         """
         limits = _Limits(mask, quota)
         running = _Phase(list(state.usage), {}, {})

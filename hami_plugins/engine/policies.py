@@ -24,7 +24,8 @@ _VOLCANO_ORDERS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyDefaults:
-    """What the scheduler does for pods that say nothing (HAMi's two flags, Volcano's ``deviceshare.SchedulePolicy``).
+    """The scheduler's defaults for pods without annotations (HAMi's two flags, Volcano's
+    ``deviceshare.SchedulePolicy``).
 
     ``volcano_orders_cards``: from 1.15 on Volcano's policy also says which card of a node comes first; before, it only
     ranks nodes, and the last card comes first. ``koordinator`` is ``spread`` for its ``LeastAllocated``, which it does

@@ -43,7 +43,7 @@ def used(
 
 
 def counted_cores(spec: VendorSpec, device: Device, cores: int) -> int:
-    """What a quota counts for cores that are booked of a device."""
+    """The quota usage of cores booked on a device."""
     return cores if spec.fitting.cores_in_quota is None else spec.fitting.cores_in_quota(device, CoreShare(cores))
 
 

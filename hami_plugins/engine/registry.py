@@ -27,7 +27,7 @@ def replaced(built_in: Iterable[VendorSpec], more: Iterable[VendorSpec]) -> tupl
             names = replace(before.resources, older=spec.resources.older)
             renamed = dict(zip(spec.resources.all(), names.all(), strict=True))
             counted = tuple(dict.fromkeys(renamed[name] for name in spec.counted_by_scheduler))
-            # a name that the settings give to something else is not an old name beside it
+            # a name that the settings give to another resource is not an old name of this one
             own = before.resources.all()
             names = replace(names, older=tuple(name for name in names.older if name not in own))
             found[spec.name] = replace(spec, resources=names, counted_by_scheduler=counted)
@@ -81,7 +81,7 @@ class Registry:
         return [spec for name, spec in self._by_name.items() if name in names] if names else []
 
     def noun(self, vendors: Iterable[VendorName]) -> str:
-        """What the devices of these vendors are called: ``card``, unless all of them have another word."""
+        """The noun for the devices of these vendors: ``card``, unless all of them have another noun."""
         nouns = {spec.noun if (spec := self.get(name)) is not None else "card" for name in vendors}
         return nouns.pop() if len(nouns) == 1 else "card"
 

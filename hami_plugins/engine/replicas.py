@@ -26,11 +26,12 @@ def key_of(pod: Pod) -> Hashable:
         pod.priority,
         pod.priority_class,
         pod.runtime_class,
-        (pod.gated, pod.terminating, pod.init_finished, pod.preempts, pod.preemptable, bool(pod.uid)),
+        (pod.gates, pod.terminating, pod.init_finished, pod.preempts, pod.preemptable, bool(pod.uid)),
         pod.nominated,
         pod.disruption,
         pod.claims,
         pod.native_group,
+        pod.template_requests,
     )
 
 

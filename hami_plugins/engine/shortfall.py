@@ -29,13 +29,14 @@ EXAMPLES: Final = 3
 
 
 _TOGETHER: Final = frozenset({Reason.TOPOLOGY, Reason.WITHHELD})
-"""What may be wrong with cards none of which is wrong by itself."""
+"""Reasons that concern several cards together, none of them by itself."""
 
 _ORDER: Final[Mapping[Reason, int]] = {reason: at for at, reason in enumerate(Reason)}
 
 
 class Supply(NamedTuple):
-    """What nodes have left of what is short: the most that any has (on each card that is asked for), where, and in all.
+    """The remaining amount of the scarce resource on nodes: the most on any node (on each requested card), where, and
+    in total.
 
     Amounts are in the unit of the reason: MiB, cores, slots, or cards.
     """
@@ -49,11 +50,11 @@ class Supply(NamedTuple):
 class CardShortage:
     """Nodes that refuse one request for one reason. ``cards`` of their ``devices`` object for it.
 
-    ``request`` says what was asked. ``supply`` is ``None`` for reasons without amounts, ``headroom`` is set where a
-    quota is the reason. ``beside`` says that earlier containers of the pod take of the same cards, too, so that less
-    is left than ``supply`` says; ``before`` are those of them whose memory is known, with the MiB of each, or none
-    where that of one is not. ``asked`` is the memory in MiB on each card, where all cards give the same. ``blocked`` is
-    the set that is nearest to being free, where devices go in sets.
+    ``request`` is the request. ``supply`` is ``None`` for reasons without amounts, ``headroom`` is set if a quota is
+    the reason. ``beside``: earlier containers of the pod use the same cards as well, so less is left than ``supply``
+    shows; ``before`` lists those whose memory is known, with the MiB of each, or is empty if one is unknown. ``asked``
+    is the memory in MiB on each card, if all cards give the same. ``blocked`` is the set nearest to being free, where
+    devices are allocated in sets.
     """
 
     reason: Reason
@@ -145,7 +146,7 @@ def _order(reason: CardShortage | NodeShortage) -> tuple[bool, int, str]:
 
 @lru_cache(maxsize=1_024)
 def decisive(reasons: tuple[tuple[Reason, int], ...]) -> Reason:
-    """The reason that most cards gave; that the rest would not be enough is only a reason where there is no other.
+    """The most frequent reason among cards; a shortage of the rest is a reason only if there is no other.
 
     Where enough cards would do one by one and only not together, nothing that is wrong with others matters.
     """
@@ -216,7 +217,9 @@ def _on_all(request: DeviceRequest, vendor: VendorName, entries: Iterable[NodeEn
 
 
 def _before(question: DecisionRequest, key: _Key, entries: Sequence[NodeEntry]) -> tuple[tuple[int, MiB], ...]:
-    """What the containers that run beside the refused one are given before it, all of them on one card."""
+    """The allocation, all on one card, of the containers that run together with the refused one and are placed before
+    it.
+    """
     containers = question.demand.devices.containers
     if containers[key.container].kind is ContainerKind.INIT:
         return ()
@@ -243,7 +246,7 @@ def _on_each(
     free: Callable[[Device, DeviceUsage], int],
     counts: Callable[[Limit, DeviceUsage], bool],
 ) -> tuple[int, int]:
-    """What each of the requested cards has, best ones first, of those that count; and what all usable cards have.
+    """The free amount of each requested card, best first, of those that count; and of all usable cards.
 
     Cards that lack only other things do not count: how much they have is not what is missing. Where fewer cards count
     than are asked for, it is what the last of them has.

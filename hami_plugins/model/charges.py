@@ -39,11 +39,11 @@ class HeldAmount:
 
     @property
     def holder(self) -> tuple[PodUid, VendorName]:
-        """What tells it from all others."""
+        """The key that identifies it."""
         return self.uid, self.key.vendor
 
     def during(self, milliseconds: int) -> ChargedAmount:
-        """What it amounts to when it is held for a time."""
+        """The amount when it is held for a time."""
         return ChargedAmount(self.devices * milliseconds, Fraction(self.memory * milliseconds))
 
 

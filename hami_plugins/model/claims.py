@@ -193,8 +193,8 @@ class ClaimSpec:
 
 
 class ClaimedDevice(NamedTuple):
-    """A device that a claim was given. ``share`` is set where others may have it, too; ``consumed`` is what this one
-    took of its capacities. With ``admin`` it does not count as taken."""
+    """A device allocated to a claim. ``share`` is set if other claims may have it as well; ``consumed`` is the part of
+    its capacities that this claim took. With ``admin`` it does not count as taken."""
 
     device: PoolDevice
     request: str = ""

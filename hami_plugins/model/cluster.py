@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Final, NamedTuple
 
 from hami_plugins.model.claims import NO_RESOURCES, DynamicResources
+from hami_plugins.model.node_pools import AutoscaledPool
 from hami_plugins.model.nodes import NodeEntry, Problem
 from hami_plugins.model.pods import Pod, Requirement
 from hami_plugins.model.units import NodeName
@@ -74,7 +75,7 @@ class DisruptionBudget:
 
 
 class PriorityClass(NamedTuple):
-    """What a priority class is worth, and whether other pods may be evicted for pods of it."""
+    """The value of a priority class, and whether pods of it may preempt others."""
 
     name: str
     value: int
@@ -83,11 +84,11 @@ class PriorityClass(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodGroup:
-    """A Volcano gang: ``min_member`` pods start together or none does. ``min_by_task`` holds it per task, too.
+    """A Volcano gang: ``min_member`` pods start together or none does. ``min_by_task`` is the same per task.
 
-    ``min_resources`` (nano units) is what has to be free before its pods are looked at; without it they always are.
-    ``made_at`` is when it was created (Unix seconds), ``None`` where nobody knows. ``annotations`` are those of its
-    Volcano Job, too.
+    ``min_resources`` (nano units) has to be free before its pods are considered; without it they always are.
+    ``made_at`` is when it was created (Unix seconds), ``None`` if unknown. ``annotations`` include those of its Volcano
+    Job.
     """
 
     namespace: str
@@ -126,7 +127,7 @@ class ClusterSnapshot:
     seconds), which is when the snapshot was taken as far as it can tell; ``None`` where none names any.
     ``listing`` says what a dump holds, because it may lack kinds; ``None`` where the source is complete. ``evicted``
     are the messages of the last events about evictions, by the full names of the pods. ``dynamic`` is what is known of
-    claims and the devices for them.
+    claims and the devices for them, ``pools`` are the node pools that an autoscaler may make larger.
     """
 
     nodes: tuple[NodeEntry, ...] = ()
@@ -143,6 +144,7 @@ class ClusterSnapshot:
     listing: Listing | None = None
     evicted: Mapping[str, str] = field(default_factory=dict)
     dynamic: DynamicResources = NO_RESOURCES
+    pools: tuple[AutoscaledPool, ...] = ()
     position: Mapping[NodeName, int] = field(default_factory=dict)
     """Where in ``nodes`` each is, worked out; ``replace`` hands it on, so that the same names need no second look."""
 
@@ -182,7 +184,7 @@ class ClusterSnapshot:
 
 
 _SHARED: Final = tuple(each.name for each in fields(ClusterSnapshot) if each.name != "nodes")
-"""What a snapshot with another node has in common with the one before."""
+"""The parts that a snapshot with one node replaced shares with the one before."""
 
 
 def _shallow_copy(snapshot: ClusterSnapshot) -> ClusterSnapshot:

@@ -1,4 +1,4 @@
-"""What is told of devices that are wired to each other: which of them go together, and where a drawing puts them.
+"""Links between devices: which devices belong together, and where a drawing puts them.
 
 Devices go by their positions in the shape of their node.
 """
@@ -13,7 +13,7 @@ from hami_plugins.model.nodes import NodeShape
 
 
 class Together(NamedTuple):
-    """The sets of so many devices as are asked for that may be allocated together, whoever holds them now.
+    """The sets, of the requested size, that may be allocated together, whichever pods hold them now.
 
     Where there are none, ``nearest`` are the counts next to it that there are sets of.
     """

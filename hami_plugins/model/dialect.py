@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Dialect(StrEnum):
-    """Whose names a resource or a pod is written in, and so whose scheduler places the pod."""
+    """The system that defines the names on a resource or a pod, and whose scheduler therefore places the pod."""
 
     HAMI = "hami"
     VOLCANO = "volcano"

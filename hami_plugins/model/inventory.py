@@ -22,7 +22,7 @@ class NodeCondition(NamedTuple):
 class NodeObject(NamedTuple):
     """The parts of a Node object that an inventory is made from.
 
-    ``published`` is what somebody publishes of the node's devices as an object of its own, as it was read.
+    ``published`` is the separate object that publishes the node's devices, as it was read.
     """
 
     name: NodeName

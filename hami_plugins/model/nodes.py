@@ -1,4 +1,4 @@
-"""One node as the decisions see it: a hashable state without names, and the names beside it."""
+"""One node as the decisions see it: a hashable state without names, and the names kept separately."""
 
 from __future__ import annotations
 

@@ -151,7 +151,10 @@ class Pod:
     (``volcano.sh/preemptable``). ``nominated`` is the node on which room is made for it (``nominatedNodeName``),
     ``disruption`` the reason for which it is about to be ended (condition ``DisruptionTarget``), empty for none.
     ``owner`` is its controller, as ``Kind/name``, empty for none.
+    ``gates`` are the names of its scheduling gates.
     ``native_group`` is the gang of Kubernetes (``wire.kubernetes_gangs``) that it names, empty for none.
+    ``template_requests`` are the requests in the template of a Volcano Job that it will be created from: the API server
+    copies limits into the requests of pods, not of templates. ``None`` for all other pods.
     """
 
     namespace: str
@@ -166,7 +169,7 @@ class Pod:
     priority: int = 0
     priority_class: str = ""
     runtime_class: str | None = None
-    gated: bool = False
+    gates: tuple[str, ...] = ()
     terminating: bool = False
     init_finished: bool = False
     constraints: NodeConstraints = ANYWHERE
@@ -180,6 +183,12 @@ class Pod:
     owner: str = ""
     claims: tuple[PodClaim, ...] = ()
     native_group: str = ""
+    template_requests: tuple[tuple[str, int], ...] | None = None
+
+    @property
+    def gated(self) -> bool:
+        """Whether scheduling gates keep every scheduler from it."""
+        return bool(self.gates)
 
     @property
     def full_name(self) -> str:
@@ -223,11 +232,11 @@ class PodRecord:
 
     ``containers`` are the names of the containers, where they are known. ``init_finished`` says that init containers no
     longer count; ``strangers`` are allocations that name devices the node does not have: they are kept and shown, never
-    freed. ``unlocated`` is what becomes allocations once the node is known. ``made_at`` is when the pod was created
-    (Unix seconds), ``None`` where that is not known; ``preemptable`` whether it may be evicted for other pods;
-    ``disruption`` the reason for which it is about to be ended, ``owner`` its controller (``Kind/name``), or empty.
-    ``group`` is its PodGroup of Volcano, ``native_group`` its gang of Kubernetes, each empty for none.
-    ``resize`` tells of a resize that was asked for, empty for none.
+    freed. ``unlocated`` becomes allocations once the node is known. ``made_at`` is when the pod was created (Unix
+    seconds), ``None`` if unknown; ``preemptable`` whether it may be evicted for other pods; ``disruption`` the reason
+    for which it is about to be ended, ``owner`` its controller (``Kind/name``), or empty. ``group`` is its PodGroup of
+    Volcano, ``native_group`` its gang of Kubernetes, each empty for none. ``resize`` describes a requested resize,
+    empty for none.
     """
 
     namespace: str

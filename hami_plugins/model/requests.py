@@ -58,7 +58,7 @@ class DeviceSelector:
 
     @property
     def names_ids(self) -> bool:
-        """Whether the answer depends on device ids, and so on a mask beside the node's state."""
+        """Whether the answer depends on device ids, and so on a mask in addition to the node's state."""
         return self.use_ids is not None or self.avoid_ids is not None
 
     def accepts_id(self, device: DeviceId) -> bool:

@@ -5,6 +5,9 @@ from typing import NewType
 MiB = NewType("MiB", int)
 """Device memory in mebibytes (2**20 bytes)."""
 
+MEBIBYTE = 1 << 20
+"""Bytes of a MiB."""
+
 CoreShare = NewType("CoreShare", int)
 """Compute in the vendor's own unit; ``Device.cores`` is the whole device (100 % on most, 16 on Moore Threads)."""
 

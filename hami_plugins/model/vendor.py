@@ -1,4 +1,4 @@
-"""What a vendor is: data, plus at most a few named hooks. ``None`` means the common behaviour."""
+"""A vendor: data, plus at most a few named hooks. ``None`` means the common behaviour."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ Left = tuple[tuple[VendorName, Headroom], ...]
 
 @dataclass(frozen=True, slots=True)
 class ContainerRequest:
-    """One container's request in the context of its pod: what the checks and hooks look at beside the device.
+    """One container's request in the context of its pod: the input of checks and hooks besides the device.
 
     ``held`` are the positions that earlier containers of the pod got from the same vendor, ``shape`` the node's shape,
     ``usage`` what is promised of each of its devices.
@@ -140,7 +140,8 @@ class AdmissionChange(NamedTuple):
 
 
 class ForeignAllocation(NamedTuple):
-    """What a pod holds by words that are not ours: by container, what only its node can tell, what to tell.
+    """A pod's allocation recorded in another project's annotations: by container, the part that only its node can
+    resolve, and messages.
 
     ``remedy`` is what to do about what the remarks tell, where that is not to make the pod again.
     """
@@ -263,8 +264,8 @@ class AllocationRecords:
     * ``foreign_allocations``: all that a placed pod holds, from what this vendor's list gives each container, from
       another scheduler's annotations and from what it asks for; never less than it may use.
     * ``claimed``: the driver that offers the same devices to claims, and how it numbers them.
-    * ``counterparts``: vendors of the same devices in another dialect. What pods hold by their lists is read as well,
-      because a node's agent may have spoken that dialect when they were placed.
+    * ``counterparts``: vendors of the same devices in another dialect. Allocations in their lists are read as well,
+      because a node's agent may have used that dialect when the pods were placed.
     """
 
     annotate: Callable[[AllocationView], Mapping[str, str]] | None = None

@@ -83,7 +83,7 @@ class PlanContext:
         return names if len(names) > 1 and any(waits_for_room(plan) or self._shares(plan) for plan in asking) else ()
 
     def _shares(self, plan: PodPlan) -> bool:
-        """Whether a pod is held because others ask, too, and not because its own queue may not have more."""
+        """Whether a pod is held because of other queues' requests, and not because its own queue is at its limit."""
         queue = self.snapshot.queues.get(plan.hold.queue) if plan.hold is not None else None
         shortages = plan.hold.shortages if plan.hold is not None else ()
         return queue is not None and any(shortage.resource not in queue.capability for shortage in shortages)
@@ -93,7 +93,8 @@ class PlanContext:
         """The gangs that start here because what their tasks need is tried first, and do not by priority and number."""
         placed = Counter(plan.unit for plan in self.plans if plan.stage is Stage.PLACED)
         gangs: dict[str, list[Pod]] = {}
-        for plan in reversed(self.plans):  # among equals chance decides, and those that nobody needs were planned last
+        # among equals the order is random; members beyond the minimum were planned last
+        for plan in reversed(self.plans):
             if self.units[plan.unit].min_by_task and placed[plan.unit]:
                 gangs.setdefault(plan.unit, []).append(plan.pod)
         found: set[str] = set()

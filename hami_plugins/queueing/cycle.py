@@ -1,4 +1,4 @@
-"""Whose turn it is in a plan: what stops pods before they are decided, gangs, and the order of all of it.
+"""The order of a plan: checks before pods are decided, gangs, and whose turn it is.
 
 The order of Volcano 1.14 (``trials.md`` V18 and V19): quotas when pods are created; its gate, by priority and age; then
 gangs that are not complete, before the surplus of those that are; Volcano Jobs one session later than pods that exist.
@@ -39,10 +39,8 @@ from hami_plugins.queueing.members import MemberDecisions, stopped
 from hami_plugins.queueing.queues import Amounts, EnqueueAdmission, QueueSortKey
 from hami_plugins.queueing.quota_counts import QuotaCounts
 from hami_plugins.queueing.stages import EnqueueBlock, PlanUnit, PodPlan, Stage, Stop
-from hami_plugins.wire import kubernetes_gangs
+from hami_plugins.wire import kubernetes_gangs, scheduling_gates
 from hami_plugins.wire.gang_keys import GROUP_KEY
-
-GATED: Final = "it has scheduling gates; no scheduler looks at it before they are removed"
 
 _CREATED: Final = frozenset({Stage.REQUEST, Stage.GATE, Stage.GANG, Stage.NODES, Stage.ELSEWHERE, Stage.UNKNOWN})
 """Stages of pods that exist without a node."""
@@ -53,8 +51,9 @@ _Rank = tuple[int, bool, float, int]
 class SchedulingCycle:
     """One run of a planner: ``plans`` grow in the order of the decisions, ``snapshot`` is the cluster after them.
 
-    With an ``evictor`` pods that do not fit get places by evictions, each in its turn. Jobs for which the gate leaves
-    too little then have a turn, too: without the action ``enqueue``, which preemption needs, there is no such gate.
+    With an ``evictor``, pods that do not fit get places by evictions, each in its turn. Jobs that were not enqueued for
+    lack of room then have a turn as well: without the action ``enqueue``, which preemption cannot use, there is no
+    enqueue admission.
     """
 
     def __init__(
@@ -105,7 +104,7 @@ class SchedulingCycle:
         return {plan.pod.full_name: plan.unit for plan in self.plans if plan.unit in units} if units else {}
 
     def _create(self, job: QueuedJob) -> None:
-        """What happens when the pods are created: webhooks, then quotas. Those that remain are the job's members."""
+        """The creation of the pods: webhooks, then quotas. The remaining pods are the job's members."""
         created: list[JobMember] = []
         for member in job.members:
             elsewhere = self._evaluator.left_alone(member.pod)
@@ -124,11 +123,11 @@ class SchedulingCycle:
         job.members = deque(in_order(member for member in created if not member.pod.gated))
         job.gated = [member for member in created if member.pod.gated]
         for member in job.gated:
-            self._emit(job, member, Stop(Stage.GATE, GATED))
+            self._emit(job, member, Stop(Stage.GATE, f"it has {scheduling_gates.told(member.pod)}"))
 
     def _within_quota(self, job: QueuedJob, member: JobMember) -> list[JobMember]:
         """What of a member the API server creates; for the others the plan says which quota is used up."""
-        if member.intake is None or member.pod.namespace not in self.snapshot.quotas:
+        if member.intake is None:
             return [member]
         for at in range(member.count):
             if stop := self._quotas.count_pod(member.intake.pod):
@@ -144,7 +143,7 @@ class SchedulingCycle:
         return replace(member, intake=intake)
 
     def _admit(self, job: QueuedJob) -> None:
-        """Volcano's gate. The pods of a Volcano Job are created only when it has passed."""
+        """Volcano's enqueue admission. The pods of a Volcano Job are created only once it is admitted."""
         stop = self._closed(job) or self._held(job)
         if stop is not None and (self._evictor is None or stop.hold is None or not stop.hold.shortages):
             self._emit_all(job, stop)
@@ -183,9 +182,7 @@ class SchedulingCycle:
         hold = EnqueueBlock(job.queue, least_of(job) or {})
         queue = self.snapshot.queues.get(job.queue)
         if queue is None:
-            return Stop(
-                stage, f"there is no queue {job.queue}; {typos.instead(job.queue, self.snapshot.queues)}", hold=hold
-            )
+            return Stop(stage, f"no queue {job.queue}; {typos.instead(job.queue, self.snapshot.queues)}", hold=hold)
         below = usage.below(self.snapshot.queues.values(), queue.name)
         if below and (job.unit.made_late or usage.reads_parents(self._evaluator.rules)):
             why = f"queue {job.queue} has child queues, and jobs go into queues without children, as {below[0]}"
@@ -207,7 +204,7 @@ class SchedulingCycle:
         return None
 
     def _session(self, jobs: Sequence[QueuedJob]) -> None:
-        """Give every job its turns until nobody has anything left to try; the queue with the smallest part first."""
+        """Give every job its turns until none has anything left to try; the queue with the smallest part first."""
         self._gate = self._divided()
         lanes: dict[str, list[tuple[_Rank, QueuedJob]]] = {}
         for job in jobs:
@@ -241,7 +238,7 @@ class SchedulingCycle:
         return self._gate.divided(asked)
 
     def _by_age(self) -> list[QueuedJob]:
-        """Volcano's jobs in their order at the gate: queue by queue, and in a queue by priority and age."""
+        """Volcano's jobs in their order of enqueue admission: queue by queue, and in a queue by priority and age."""
         jobs = [job for job in self._jobs if job.volcano and job.members]
         return sorted(jobs, key=lambda job: (self._turn(job.queue), -job.priority, job.at))
 
@@ -281,7 +278,7 @@ class SchedulingCycle:
         return bool(job.members)
 
     def _tried(self, job: QueuedJob, sets: Sets) -> Trial:
-        """What becomes of a gang that has yet to start; ``sets`` are devices that its members should have."""
+        """The result of a gang that has yet to start; ``sets`` are devices that its members should have."""
         trial = Trial(self.snapshot, self._gate, job.have.copy(), dict(job.holds), sets, job.sets)
         members = list(job.members)
         left = deque(gangs.turns([(member.task, member.count) for member in members], job.need, trial.have))
@@ -341,7 +338,9 @@ class SchedulingCycle:
         return about(plan, member)
 
     def _past_the_gate(self, job: QueuedJob, stop: Stop, hold: EnqueueBlock) -> bool:
-        """Try evictions alone for a job for which the gate leaves too little; whether it has further members then."""
+        """Try only evictions for a job that was not enqueued for lack of room; returns whether it then has further
+        members.
+        """
         job.stop, members = None, needed(job)
         plans = [
             stopped(job, self._members.read(job, member, self.snapshot), self.snapshot, stop) for member in members

@@ -78,7 +78,7 @@ def in_turn(tasks: Sequence[str], need: Need, have: Mapping[str, int]) -> list[i
 
 
 def least_requests(members: Iterable[tuple[str, Mapping[str, int], int]], need: Need) -> dict[str, int]:
-    """What the members that have to start ask together (plain requests, nano units): the first of each task.
+    """The sum of the requests of the members that have to start (plain requests, nano units): the first of each task.
 
     ``members`` are their tasks, requests and numbers of pods, in order (Volcano 1.14.1
     ``pkg/controllers/podgroup/pg_controller_handler.go``: a PodGroup's ``minResources``).

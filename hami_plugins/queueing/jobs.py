@@ -51,10 +51,10 @@ class JobMember:
 class QueuedJob:
     """A unit on its way: ``members`` wait for a place, ``have`` counts those with one per task.
 
-    ``gated`` have scheduling gates, ``held`` were stopped before any decision. ``created`` says that its pods exist,
-    ``holds`` what planned members hold, which tells whose turn it is among equals. ``counts`` is what it counts for at
-    the gate, ``None`` until it is let in. ``sets`` are the devices that members were given, by their numbers. ``stop``
-    is what keeps it at the gate, where it gets places by evictions alone.
+    ``gated`` have scheduling gates, ``held`` were stopped before any decision. ``created``: its pods exist; ``holds``
+    is the planned members' usage, which decides whose turn it is among equals. ``counts`` is the amount it counts for
+    in enqueue admission, ``None`` until it is admitted. ``sets`` are the devices that members were allocated, by their
+    numbers. ``stop`` is why it is not enqueued, where it gets places by evictions alone.
     """
 
     unit: PlanUnit
@@ -180,18 +180,27 @@ def _waiting(snapshot: ClusterSnapshot, namespace: str, group: str, submitted: s
 
 
 def least_of(job: QueuedJob) -> Amounts | None:
-    """What has to be free before the gang is let in; ``None`` when nothing is asked, or it has been let in already."""
+    """The resources that have to be free before the gang is enqueued; ``None`` when it asks for none, or it is enqueued
+    already.
+    """
     if job.known is not None:
         if job.known.phase in queues.ADMITTED or job.known.min_resources is None:
             return None
         return queues.plain(job.known.min_resources)
     return gangs.least_requests(
-        ((member.task, queues.requests_of(member.pod), member.count) for member in job.members), job.need
+        ((member.task, _counted_at_enqueue(member.pod), member.count) for member in job.members), job.need
     )
 
 
+def _counted_at_enqueue(pod: Pod) -> Amounts:
+    """The requests that count in ``minResources``: of a Volcano Job those that its template has (Volcano 1.14.1
+    ``pkg/controllers/util/util.go`` ``CalTaskRequests``), so that devices which only its limits name do not count.
+    """
+    return queues.requests_of(pod) if pod.template_requests is None else dict(pod.template_requests)
+
+
 def without_gated(job: QueuedJob, least: Amounts) -> dict[str, int]:
-    """What a gang waits for while some of its pods have scheduling gates."""
+    """The reason why a gang waits while some of its pods have scheduling gates."""
     gated: Amounts = {}
     for member in job.gated:
         gated = queues.plus(gated, requests_of(member))

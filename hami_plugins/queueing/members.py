@@ -1,4 +1,4 @@
-"""What one member of a job is answered in its turn, on the cluster as it is then."""
+"""The answer to one member of a job in its turn, on the cluster as it is then."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hami_plugins.queueing.stages import EnqueueBlock, PodPlan, Stage, Stop
 
 
 class MemberDecisions:
-    """The members of all jobs of one plan; ``progress`` is told of each decision."""
+    """The members of all jobs of one plan; ``progress`` is called with each decision."""
 
     def __init__(self, evaluator: PodEvaluator, snapshot: ClusterSnapshot, progress: Callable[[int], None]) -> None:
         self._evaluator = evaluator

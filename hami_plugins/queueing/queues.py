@@ -1,4 +1,4 @@
-"""Volcano's gate before the cards: which gangs are let in, and how much a queue may hold (``trials.md`` V18).
+"""Volcano's enqueue admission: which gangs are admitted, and how much a queue may hold (``trials.md`` V18).
 
 Amounts are plain requests in nano units, not what a pod really takes of cards: a pod with two cards counts its memory
 once, a pod without memory counts none. So does Volcano 1.14.1.
@@ -22,10 +22,10 @@ Amounts = Mapping[str, int]
 INQUEUE: Final = "Inqueue"
 RUNNING: Final = "Running"
 ADMITTED: Final = frozenset({INQUEUE, RUNNING})
-"""Phases of PodGroups that have passed the gate."""
+"""Phases of enqueued PodGroups."""
 
 EVERYWHERE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
-"""What every real node has, also where a listing leaves it out."""
+"""Resources of every real node, even if a listing omits them."""
 
 DEFAULT: Final = "default"
 """The queue of jobs that name none."""
@@ -47,9 +47,9 @@ class QueueSortKey(NamedTuple):
 class QueueShortage(NamedTuple):
     """A resource of which too little is left: what was asked, what is left, and the limit it is left of (nano units).
 
-    ``queue`` is whose limit it is; empty for the whole cluster's. ``by_weight`` says that it is the queue's share
-    beside other queues that ask, too, and not its capability. Of the limit pods hold ``allocated``; gangs that were let
-    in wait for ``inqueue``; ``elastic`` is held beyond what gangs need, and does not count.
+    ``queue`` is the limited queue; empty for the whole cluster. ``by_weight``: the limit is the queue's share next to
+    other requesting queues, and not its capability. Of the limit, pods hold ``allocated``; enqueued gangs wait for
+    ``inqueue``; ``elastic`` is held beyond the gangs' needs, and does not count.
     """
 
     resource: str
@@ -73,7 +73,7 @@ class QueueShortage(NamedTuple):
 
     @property
     def holder(self) -> str:
-        """Whose limit it is, in words."""
+        """The name of the limited queue, for messages."""
         whose = f"queue {self.queue}" if self.queue else "the cluster (with overcommit)"
         return f"{whose} (share by weight)" if self.by_weight else whose
 
@@ -87,10 +87,10 @@ class QueueShortage(NamedTuple):
 class QueueUsage:
     """One queue: the most it may hold, what its pods hold, what let-in gangs wait for, and what is held above minima.
 
-    ``share`` is what it may hold while other queues ask, too; ``None`` where nobody has worked it out. ``deserved`` is
-    what decides whose turn it is where queues may borrow. ``parent`` is the queue whose limit holds for it, too; empty
-    for none. Queues of higher ``priority`` come first, and among equals those that were ``made_at`` an earlier time
-    (Unix seconds).
+    ``share`` is the amount it may hold while other queues request as well; ``None`` if not computed. ``deserved``
+    decides whose turn it is if queues may borrow. ``parent`` is the queue whose limit also applies; empty for none.
+    Queues of higher ``priority`` come first, and among equals those that were ``made_at`` an earlier time (Unix
+    seconds).
     """
 
     queue: str
@@ -203,7 +203,7 @@ class EnqueueAdmission:
     def _first(
         self, queue: str, requests: Sequence[tuple[str, int]], *, with_waiting: bool
     ) -> tuple[QueueShortage, ...]:
-        """What the first queue that has too little lacks: the queue itself, else those above it."""
+        """The shortage of the first queue that has too little: the queue itself, else those above it."""
         for account in self._line(queue):
             shortages = tuple(_over(account, requests, with_waiting=with_waiting))
             if shortages:

@@ -21,7 +21,6 @@ from hami_plugins.model.verdicts import NoFit, Reason
 from hami_plugins.queueing.context import PodContext, asks_for_cards, waits_for_room, was_tried
 from hami_plugins.queueing.stages import Stage
 from hami_plugins.vendors import awsneuron, volcano_releases
-from hami_plugins.vendors.volcano import GROUP
 from hami_plugins.vendors.volcano_releases import Quirk
 from hami_plugins.wire import allocator_mark
 
@@ -52,22 +51,6 @@ def _meets_sick_cards(case: PodContext) -> bool:
     return any(device.vendor in vendors and not device.healthy for device in entry.state.shape.devices)
 
 
-def _lists_ids(*, foreign: bool) -> Callable[[PodContext], bool]:
-    """Pods that list cards by id under the keys of Volcano, or under those of others."""
-
-    def applies(case: PodContext) -> bool:
-        keys = {
-            key
-            for spec in case.course.specs
-            for key in (*spec.keys.use_ids, *spec.keys.avoid_ids)
-            if key.startswith("volcano.sh/") is not foreign
-        }
-        named = any(request.selector.names_ids for request in case.requests())
-        return named and any(case.plan.pod.annotations.get(key) for key in keys)
-
-    return applies
-
-
 def _has_side_containers(case: PodContext) -> bool:
     containers = case.plan.intake.demand.devices.containers
     return asks_for_cards(case.plan) and any(
@@ -94,10 +77,6 @@ def _has_cards_in_several_containers(case: PodContext) -> bool:
     containers = case.plan.intake.demand.devices.containers
     asking = sum(1 for each in containers if each.requests and each.kind is ContainerKind.APP)
     return asks_for_cards(case.plan) and asking > 1
-
-
-def _keeps_its_gang_apart(case: PodContext) -> bool:
-    return asks_for_cards(case.plan) and any(request.option(GROUP) is not None for request in case.requests())
 
 
 def _gets_two_slots(case: PodContext) -> bool:
@@ -233,20 +212,6 @@ RULES: Final = (
         unasked=True,
     ),
     ReleaseRule(
-        name="card-ids",
-        quirk=volcano_releases.ID_LISTS,
-        applies=_lists_ids(foreign=False),
-        words="{volcano} does not look at lists of card ids: it may choose other cards",
-        unasked=True,
-    ),
-    ReleaseRule(
-        name="foreign-card-ids",
-        quirk=volcano_releases.FOREIGN_ID_LISTS,
-        applies=_lists_ids(foreign=True),
-        words="{volcano} does not look at lists of card ids under nvidia.com: it may choose other cards",
-        unasked=True,
-    ),
-    ReleaseRule(
         name="side-containers",
         quirk=volcano_releases.SIDE_CONTAINERS,
         applies=_has_side_containers,
@@ -260,13 +225,6 @@ RULES: Final = (
         words="with volcano-vgpu-device-plugin up to 1.12 on the node kubelet fails the pod "
         "(UnexpectedAdmissionError): "
         "it matches no pod of which several containers ask for cards; volcano-vgpu's agent does",
-        unasked=True,
-    ),
-    ReleaseRule(
-        name="gang-together",
-        quirk=volcano_releases.GANG_TOGETHER,
-        applies=_keeps_its_gang_apart,
-        words="{volcano} does not keep the pods of a gang on different cards",
         unasked=True,
     ),
     ReleaseRule(

@@ -45,7 +45,7 @@ def taken_for_hamis(intake: PodInfo, registry: Registry) -> str:
 
 
 def _asked(pod: Pod, registry: Registry) -> list[VendorSpec]:
-    """The vendors of whom a pod asks anything, in the registry's order."""
+    """The vendors whose devices a pod requests, in the registry's order."""
     asked = {spec.name for each in read_by_its_scheduler(pod).containers for spec in registry.asked_by(each)}
     return [spec for spec in registry if spec.name in asked] if asked else []
 

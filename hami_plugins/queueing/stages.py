@@ -1,4 +1,4 @@
-"""What a plan is about and what it says of each pod: values alone."""
+"""The input of a plan and its result for each pod: values alone."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ class PlanUnit:
 
 
 class EnqueueBlock(NamedTuple):
-    """What holds a pod back at Volcano's gate: what its gang asks of which queue, and of what too little is left.
+    """The reason why Volcano does not enqueue a pod: its gang's request to a queue, and the resources that are short.
 
-    ``shortages`` is empty where the queue takes nobody: it is closed, or there is none of that name. ``inside`` says
-    that the gang was let in, and the queue may hold no more for now.
+    ``shortages`` is empty if the queue admits no pod: it is closed, or does not exist. ``inside``: the gang is
+    enqueued, and the queue may hold no more for now.
     """
 
     queue: str

@@ -1,4 +1,6 @@
-"""Volcano's gate as a cluster stands: what every queue may hold, what its pods hold, and who has been let in."""
+"""Volcano's enqueue admission in the current cluster: what every queue may hold, what its pods hold, and which
+PodGroups are admitted.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,7 @@ class _Counting(NamedTuple):
 
 
 class PodGroupUsage(NamedTuple):
-    """What one PodGroup (``namespace/name``) counts for: what its pods hold, and what it was let in for beside that."""
+    """The amounts that one PodGroup (``namespace/name``) counts for: its pods' usage, and the rest of its admission."""
 
     group: str
     queue: str
@@ -69,7 +71,7 @@ class PodGroupUsage(NamedTuple):
 
 
 def claims_of(snapshot: ClusterSnapshot) -> tuple[PodGroupUsage, ...]:
-    """Every PodGroup that counts for anything at the gate."""
+    """Every PodGroup that counts in enqueue admission."""
     counting = _counting(snapshot)
     waiting = dict(counting.waiting)
     if snapshot.queues:
@@ -95,11 +97,11 @@ def gate_of(
 ) -> EnqueueAdmission | None:
     """The gate as the cluster is, or ``None`` when the listing has no queues.
 
-    ``plugin`` is the one that divides the cluster among queues, ``proportion`` or ``capacity``; where nobody says, it
-    is ``capacity`` if any queue has something ``deserved``, which ``proportion`` does not read. ``nested`` says whether
-    ``capacity`` reads parents (``enableHierarchy``, which is off unless somebody turns it on: then a parent's limit
-    does not hold for its children, and guarantees of all queues are kept from all others); where nobody says, it is on
-    if any queue has a parent. ``overcommit`` is how much of the cluster may be held and waited for together.
+    ``plugin`` is the one that divides the cluster among queues, ``proportion`` or ``capacity``; if unset, it is
+    ``capacity`` if any queue has something ``deserved``, which ``proportion`` does not read. ``nested``: ``capacity``
+    reads parents (``enableHierarchy``, off by default: then a parent's limit does not apply to its children, and
+    guarantees of all queues are kept from all others); if unset, it is on if any queue has a parent. ``overcommit`` is
+    the share of the cluster that may be held and waited for together.
     """
     if not snapshot.queues:
         return None
@@ -112,8 +114,8 @@ def usage_by(
 ) -> EnqueueAdmission | None:
     """The gate of a cluster that has these rules as far as running pods decide it: without what is waited for.
 
-    ``held`` is what pods of PodGroups hold by queue, ``total`` what the nodes have; nothing is said of what is held
-    beyond minima.
+    ``held`` is the usage of pods of PodGroups by queue, ``total`` the nodes' resources; usage beyond minima is not
+    included.
     """
     if not snapshot.queues:
         return None
@@ -123,7 +125,7 @@ def usage_by(
 
 
 def reads_parents(rules: Rules) -> bool:
-    """Whether the cluster is said to hold queues to the limits of those above them."""
+    """Whether the cluster is configured to hold queues to the limits of those above them."""
     return bool(rules.queue_hierarchy) and rules.queue_plugin != PROPORTION
 
 
@@ -163,8 +165,8 @@ def _returned(
 ) -> tuple[EnqueueAdmission, dict[str, Amounts]]:
     """The gate with the groups that it lets in again, and what these count for.
 
-    A group is looked at anew when too few of its pods stay because others are being deleted. It stands at the gate like
-    any other, the oldest first, and is let in if there is room for it on top of the pods that are leaving.
+    A group is re-evaluated when too few of its pods stay because others are being deleted. It enters enqueue admission
+    like any other, the oldest first, and is admitted if there is room for it on top of the pods that are leaving.
     """
     least, held = counting.least, counting.held
     found: dict[str, Amounts] = {}
@@ -187,7 +189,9 @@ def _least(snapshot: ClusterSnapshot) -> dict[str, dict[str, int]]:
 
 
 def _waiting(snapshot: ClusterSnapshot, least: Mapping[str, Amounts], held: _Held) -> dict[str, Amounts]:
-    """What PodGroups count for beside what their pods hold, of those that do; pods with scheduling gates do not."""
+    """The amounts that PodGroups count for besides their pods' usage, for those that do; pods with scheduling gates do
+    not.
+    """
     found = {
         name: amounts
         for name, group in snapshot.pod_groups.items()
@@ -205,10 +209,10 @@ def _has_deserved(queues: Iterable[Queue]) -> bool:
 
 
 def _waited_for(group: PodGroup, least: Amounts, held: _Held) -> Amounts:
-    """What a PodGroup that was let in still counts for beside what its pods hold.
+    """The amount that an admitted PodGroup still counts for besides its pods' usage.
 
-    Nobody takes its place back: it counts until its pods run, whether they ever can or not. One that runs counts for
-    what it lacks of its least.
+    Volcano never withdraws its admission: it counts until its pods run, whether they ever can or not. A running one
+    counts for the missing part of its minimum.
     """
     if not least:
         return {}
@@ -220,7 +224,7 @@ def _waited_for(group: PodGroup, least: Amounts, held: _Held) -> Amounts:
 
 
 class _Accounts:
-    """Makes the accounts of all queues. ``nested`` says that a queue's limit holds for the queues under it, too."""
+    """Computes the usage of all queues. ``nested``: a queue's limit applies to the queues under it as well."""
 
     def __init__(
         self,
@@ -298,7 +302,7 @@ def _cap(queue: Queue, resource: str, amount: int) -> int:
 
 
 def total_of(nodes: Iterable[NodeEntry]) -> dict[str, int]:
-    """What the nodes have in all; of what every node has, only if every node says so."""
+    """The nodes' resources in total; basic resources only if every node reports them."""
     listed = list(nodes)
     total = summed({name: amount.nano for name, amount in entry.facts.allocatable.items()} for entry in listed)
     for resource in EVERYWHERE:

@@ -1,4 +1,4 @@
-"""What would let a gang through Volcano's gate: changes of the cluster, each the least of its kind.
+"""Changes with which Volcano would enqueue a gang, each the least of its kind.
 
 The cheapest come first. What a change costs:
 

@@ -19,8 +19,9 @@ from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.verdicts import Reason
 from hami_plugins.preemption.bounds import RoomBounds
 from hami_plugins.preemption.costs import NEVER, SizeScale
-from hami_plugins.preemption.node_search import NodeSearch, rows_of, units_of
+from hami_plugins.preemption.node_search import NodeSearch, units_of
 from hami_plugins.preemption.preemptor import Preemptor
+from hami_plugins.preemption.rows import rows_of
 from hami_plugins.preemption.rules import SYSTEM_CRITICAL, EvictionRules
 from hami_plugins.suggest.changes import Counterfactual, Removed
 from hami_plugins.suggest.refusals import Refusals
@@ -63,7 +64,7 @@ def without_victims(search: Search, refusals: Refusals, may_go: Callable[[PodRec
     bounds = RoomBounds(question.demand, question.policy, refusals.registry, refusals.uncounted)
     waiting: list[tuple[int, int, NodeEntry]] = []
     for number, entry in enumerate(filter(bounds.may_serve, _nodes(refusals))):
-        rows = rows_of(entry, lambda record: record.priority if may_go(record) else None, _SCALE)
+        rows = rows_of(entry, ((record, record.priority) for record in entry.pods if may_go(record)), _SCALE)
         (least,) = bounds.costs(entry, rows, 1)
         waiting.append((least, number, entry))
     best = NEVER

@@ -84,7 +84,7 @@ def _with_amount(pod: Pod, change: LessOf) -> Pod:
 
 
 def _container(container: Container, change: LessOf) -> Container:
-    """The amount goes where it stands; as a new limit it becomes a request, too, if the API server has made it so."""
+    """The amount goes where it stands; as a new limit it also becomes a request if the API server has made it so."""
     amount = quantity.parse(change.after, key=change.resource)
     limits, requests = dict(container.limits), dict(container.requests)
     if change.resource in limits or change.resource not in requests:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from hami_plugins import vendor_facts
 from hami_plugins.engine.demand import invalid, standard_request
 from hami_plugins.engine.inventories import capacity_of, json_register
 from hami_plugins.errors import AdmissionDeniedError
@@ -24,17 +23,20 @@ from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, VendorName
 from hami_plugins.model.vendor import AllocationRecords, ContainerAdmission, FittingRules, RequestRules, VendorSpec
 from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
+from hami_plugins.vendors import facts
 
 
 def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
-    """Cards from the JSON register, unless the node says that it can run none: there is no other sign of life."""
+    """Cards from the JSON register, unless the node reports that it can run none: there is no other health signal."""
     if capacity_of(node, spec.resources.count) is None:
         return NO_DEVICES
     return json_register(spec, node)
 
 
 def admit(spec: VendorSpec, container: Container, pod: Pod) -> ContainerAdmission:
-    """Any of the three resources among the limits claims the container; cores beside a count must be a percentage."""
+    """Any of the three resources among the limits claims the container; cores together with a count must be a
+    percentage.
+    """
     names, limits = spec.resources, container.limits
     cores = limits.get(names.cores)
     if names.count in limits and cores is not None and not _is_percentage(cores):
@@ -84,5 +86,5 @@ SPEC: Final = VendorSpec(
     fitting=FittingRules(cores_of=units_of, cores_in_quota=percent_of),
     records=AllocationRecords(word_is_model=True),
     core_step="1 %, in whole compute units",
-    facts=vendor_facts.AMD,
+    facts=facts.AMD,
 )

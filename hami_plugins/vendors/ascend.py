@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from hami_plugins import vendor_facts
 from hami_plugins.engine.demand import standard_request
 from hami_plugins.engine.fit import spelled
 from hami_plugins.engine.inventories import json_register
@@ -45,6 +44,7 @@ from hami_plugins.model.vendor import (
 )
 from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 from hami_plugins.model.verdicts import Reason
+from hami_plugins.vendors import facts
 from hami_plugins.wire import ascend, quantity
 
 PREFIX: Final = "huawei.com/Ascend"
@@ -124,7 +124,7 @@ def spec_of(chip: Chip) -> VendorSpec:
         memory_step="templates of the chip (soft split: 1 MiB)",
         core_step="set by the template (soft split: 1 %)",
         several="whole cards (soft split: each may be a slice)",
-        facts=vendor_facts.ascend(chip.word),
+        facts=facts.ascend(chip.word),
     )
 
 
@@ -221,7 +221,7 @@ def _written(name: str, container: Container, amount: int) -> list[AdmissionChan
 
 
 def mode_fits(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
-    """A pod that shares softly needs a card that allows it; the reverse is no hindrance."""
+    """A pod with soft sharing needs a card that allows it; the reverse is allowed."""
     if ask.request.option(POD_MODE_KEY) == SOFT and candidate.device.mode != SOFT:
         return Reason.MODE
     return None

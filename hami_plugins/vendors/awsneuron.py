@@ -6,7 +6,7 @@ Inferentia (a ring), aligned blocks of 4, 8 or 16 on Trainium.
 Source: HAMi 2.10.0 ``pkg/device/awsneuron/device.go``. Deviations from HAMi 2.10, on purpose: all cores of a device can
 be handed out (HAMi counts no more than two of them and books nothing for the third), a whole device is booked whole,
 runs and blocks are those of the devices' indexes (HAMi takes places in a list that it has sorted by load, and so hands
-out devices that are in use), and several devices obey the pod's id lists, too.
+out devices that are in use), and requests for several devices obey the pod's id lists as well.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from functools import reduce
 from operator import or_
 from typing import Final
 
-from hami_plugins import vendor_facts
 from hami_plugins.engine.demand import invalid, selector_of
 from hami_plugins.engine.inventories import capacity_of, cards
 from hami_plugins.errors import AdmissionDeniedError
@@ -41,6 +40,7 @@ from hami_plugins.model.vendor import (
 )
 from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 from hami_plugins.model.verdicts import Reason
+from hami_plugins.vendors import facts
 
 IDS_KEY: Final = "AWS_NEURON_IDS"
 KIND_KEY: Final = "NEURON_RESOURCE_TYPE"
@@ -225,7 +225,7 @@ def recall(
 ) -> tuple[ContainerAllocation, ...]:
     """The cores of an assignment are a mask: turn it into their number and keep it as a mark.
 
-    A pod that was told device numbers has whole devices, even where HAMi wrote down two cores of each.
+    A pod with recorded device numbers has whole devices, even if HAMi recorded two cores of each.
     """
     all_cores = _ALL_CORES if IDS_KEY in annotations and KIND_KEY not in annotations else 0
     return tuple(
@@ -274,5 +274,5 @@ SPEC: Final = VendorSpec(
     memory_step="none: whole device",
     core_step="1 core",
     several="neighbouring whole devices",
-    facts=vendor_facts.NEURON,
+    facts=facts.NEURON,
 )

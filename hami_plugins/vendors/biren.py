@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from hami_plugins import vendor_facts
 from hami_plugins.engine.inventories import json_register
 from hami_plugins.model.devices import Device
 from hami_plugins.model.inventory import DeviceInventory, NodeObject
@@ -16,6 +15,7 @@ from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import FittingRules, VendorSpec
 from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
+from hami_plugins.vendors import facts
 
 CARD_CORES: Final = CoreShare(100)
 """Whatever the register says; it only makes the device score work."""
@@ -54,5 +54,5 @@ SPEC: Final = VendorSpec(
     memory_step="none: whole card or partition",
     core_step="none",
     several="whole cards or partitions",
-    facts=vendor_facts.BIREN,
+    facts=facts.BIREN,
 )

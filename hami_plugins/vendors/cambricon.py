@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from hami_plugins import vendor_facts
 from hami_plugins.engine.inventories import cards_by_cores
 from hami_plugins.model.inventory import DeviceInventory, NodeObject
 from hami_plugins.model.units import CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import AllocationRecords, AllocationView, RequestRules, VendorSpec
 from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
+from hami_plugins.vendors import facts
 
 MEMORY_UNIT: Final = MiB(256)
 CARD_CORES: Final = CoreShare(100)
@@ -63,5 +63,5 @@ SPEC: Final = VendorSpec(
     counted_by_scheduler=("cambricon.com/mlu.smlu.vmemory", "cambricon.com/mlu.smlu.vcore"),
     memory_step="256 MiB",
     several="meant as whole cards; HAMi allocates slices",
-    facts=vendor_facts.MLU,
+    facts=facts.MLU,
 )

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from hami_plugins import vendor_facts
 from hami_plugins.engine.checks import unshared
 from hami_plugins.engine.demand import invalid, selector_of
 from hami_plugins.engine.inventories import capacity_of, cards
@@ -39,6 +38,7 @@ from hami_plugins.model.vendor import (
 )
 from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 from hami_plugins.model.verdicts import Reason
+from hami_plugins.vendors import facts
 from hami_plugins.wire import drs
 
 WHOLE_CARD: Final = 100
@@ -87,7 +87,7 @@ def slice_cards(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
 
 
 def admit(spec: VendorSpec, container: Container, pod: Pod) -> ContainerAdmission:
-    """What is asked as a limit or as a request is written as both."""
+    """A limit or a request alone is written as both."""
     names = spec.resources
     count = container.amount(names.count)
     if count is not None:
@@ -106,7 +106,7 @@ def admit(spec: VendorSpec, container: Container, pod: Pod) -> ContainerAdmissio
 def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest | None:
     """One slice of one card: so many slices of it, or memory (MiB or GB, the card decides) and cores at least.
 
-    Who names the number of slices has said everything: nobody looks at the other amounts.
+    The number of slices is a complete request: the other amounts are ignored.
     """
     names = spec.resources
     count = container.amount(names.count)
@@ -227,7 +227,7 @@ GCU: Final = VendorSpec(
     memory_step="none: whole card",
     core_step="none: whole card",
     several="whole cards",
-    facts=vendor_facts.GCU,
+    facts=facts.GCU,
 )
 
 DRS: Final = VendorSpec(
@@ -251,7 +251,7 @@ DRS: Final = VendorSpec(
     memory_step="the node's profiles",
     core_step="the node's profiles",
     several="one slice of one card",
-    facts=vendor_facts.DRS,
+    facts=facts.DRS,
 )
 
 SPECS: Final = (GCU, DRS)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from hami_plugins import vendor_facts
 from hami_plugins.engine.inventories import colon_register
 from hami_plugins.model.units import CoreShare, VendorName
 from hami_plugins.model.vendor import OnBadMemory, RequestRules, VendorSpec
 from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
+from hami_plugins.vendors import facts
 
 SPEC: Final = VendorSpec(
     name=VendorName("DCU"),
@@ -32,5 +32,5 @@ SPEC: Final = VendorSpec(
     inventory=colon_register,
     requests=RequestRules(cores_default=CoreShare(100), bad_memory=OnBadMemory.IGNORE),
     several="meant as whole cards; HAMi allocates slices",
-    facts=vendor_facts.DCU,
+    facts=facts.DCU,
 )

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from hami_plugins import vendor_facts
 from hami_plugins.engine.inventories import colon_register
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.units import MiB, VendorName
 from hami_plugins.model.vendor import AdmissionChange, ContainerAdmission, RequestRules, VendorSpec
 from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
+from hami_plugins.vendors import facts
 
 MODELS: Final = ("MR-V100", "MR-V50", "BI-V150", "BI-V100")
 """In the order of HAMi's device config."""
@@ -61,7 +61,7 @@ def spec_of(model: str) -> VendorSpec:
         admit=admit,
         memory_step="256 MiB",
         several="all cores of each card",
-        facts=vendor_facts.iluvatar(model),
+        facts=facts.iluvatar(model),
     )
 
 

@@ -4,8 +4,8 @@ A pod has one request, whichever of its containers say so; here the first applic
 Koordinator 1.7.0 ``pkg/scheduler/plugins/deviceshare/utils.go``, ``apis/extension/device_share.go`` and
 ``apis/scheduling/v1alpha1/device_types.go``; ``trials.md`` O2. Deviations from Koordinator 1.7.0, on purpose:
 
-* memory is compared as such, where Koordinator compares percentages that it has cut off, so that a whole card is never
-  one that somebody has a small part of, and parts never come to more than the card (a plan notes where that matters);
+* memory is compared as such, where Koordinator compares truncated percentages, so that a card in partial use never
+  counts as whole, and parts never add up to more than the card (a plan notes where that matters);
 * who takes all cores of a card takes the card;
 * nodes without a Device object have no cards (Koordinator binds the pod there without any).
 
@@ -19,9 +19,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
-from hami_plugins import vendor_facts
 from hami_plugins.engine import koordinator as rules
-from hami_plugins.engine.demand import WHOLE, invalid
+from hami_plugins.engine.demand import invalid
 from hami_plugins.engine.eligibility import met
 from hami_plugins.errors import InvalidRequestError, WireError
 from hami_plugins.model.devices import AllocatedShare, Device
@@ -31,14 +30,11 @@ from hami_plugins.model.pods import Container, ContainerAllocation, Pod, Require
 from hami_plugins.model.quantity import NANO, Quantity
 from hami_plugins.model.requests import (
     ANY_DEVICE,
-    Absolute,
     ContainerKind,
     DeviceRequest,
     DeviceSelector,
-    MemoryDemand,
-    Percent,
 )
-from hami_plugins.model.units import INT32_MAX, CoreShare, DeviceId, MiB, VendorName
+from hami_plugins.model.units import INT32_MAX, MEBIBYTE, CoreShare, DeviceId, MiB, VendorName
 from hami_plugins.model.vendor import (
     AllocationRecords,
     AllocationView,
@@ -52,6 +48,7 @@ from hami_plugins.model.vendor import (
 )
 from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 from hami_plugins.model.verdicts import Reason
+from hami_plugins.vendors import facts
 from hami_plugins.wire import koordinator as wire
 from hami_plugins.wire import koordinator_devices, koordinator_hints, quantity
 from hami_plugins.wire.koordinator import CORE, GPU, MEMORY, NPU_CORE, RATIO, SHARED, AllocatedDevice
@@ -66,12 +63,11 @@ CARD_LABEL: Final = "gpu-uuid"
 """Label of a card in a Device object by which pods can choose it; koordlet's objects have none."""
 
 NO_CARDS: Final = "Insufficient GPU Devices"
-"""What the scheduler says of a node whose cards have too little left."""
+"""The scheduler's message for a node whose cards have too little left."""
 
 SLOTS: Final = 100
 """How many pods may share a card: each has a hundredth at least."""
 
-MEBIBYTE: Final = 1 << 20
 _BYTES: Final = "bytes"
 _LABEL: Final = "label:"
 _HINT: Final = "hint"
@@ -123,8 +119,10 @@ def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest |
         raise invalid(container, name, container.amount(name), why, remedy)
     if NPU_CORE in amounts:
         return None  # the node's sums are compared; templates and the NPUs themselves are not looked at
-    if not 0 < found.count <= INT32_MAX:
-        raise invalid(container, SHARED, container.amount(SHARED), "more cards than any node has", "ask for fewer")
+    memory = rules.memory_of(found)
+    if isinstance(memory, rules.AmountRefusal):
+        asked = container.amount(memory.resource)
+        raise invalid(container, memory.resource, asked, memory.words, memory.remedy)
     options = [(ISOLATION, pod.labels[ISOLATION])] if found.shared and ISOLATION in pod.labels else []
     text = pod.annotations.get(koordinator_hints.KEY)
     selector = ANY_DEVICE if text is None else _selector(text, container)
@@ -133,7 +131,7 @@ def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest |
     return DeviceRequest(
         vendor=spec.name,
         count=found.count,
-        memory=_memory(found.per_card, container),
+        memory=memory,
         cores=CoreShare(found.per_card.get(CORE, 0)),
         selector=selector,
         options=tuple(options),
@@ -141,7 +139,7 @@ def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest |
 
 
 def _in_whole_cards(percent: int) -> str:
-    """What to write for a percentage of more than one card, which is no number of whole cards."""
+    """The suggested spelling for a percentage of more than one card that is not a number of whole cards."""
     cards = percent // rules.FULL
     below, above = cards * rules.FULL, (cards + 1) * rules.FULL
     words = f"write {below} ({cards} card{'s' * (cards > 1)}) or {above} ({cards + 1} cards)"
@@ -169,17 +167,24 @@ def asked_by(pod: Pod, *, completed: bool = False) -> Mapping[str, int]:
         for name, amount in container.requests.items():
             if wire.current(name) in rules.CARD_NAMES and (amount.nano < 0 or amount.whole is None):
                 raise invalid(container, name, amount, "no amount of it", "write a whole number, 0 or more")
+    return {name: amount for name, amount in summed(pod, completed=completed).items() if name not in wire.WHOLE_CARDS}
+
+
+def summed(pod: Pod, *, completed: bool) -> Mapping[str, int]:
+    """The one request that Koordinator makes of all containers, whole cards by names of device plugins included: the
+    sum of the applications, or what the largest init container names; zeros are left out. ``completed`` as above."""
     named: dict[str, int] = {}
-    containers = map(_completed, pod.containers) if completed else pod.containers
-    for name, nano in booked_for(containers).items():
+    for name, nano in booked_for(map(_completed, pod.containers) if completed else pod.containers).items():
         present = wire.current(name)
-        if nano and present in rules.CARD_NAMES and (present not in wire.WHOLE_CARDS):
+        if nano and present in rules.CARD_NAMES:
             named[present] = named.get(present, 0) + nano // NANO
     return named
 
 
 def _whole_cards(pod: Pod) -> Mapping[str, int]:
-    """Whole cards by the name of a device plugin, beside which Koordinator's scheduler takes none of its own names."""
+    """Whole cards by the name of a device plugin; Koordinator's scheduler then refuses its own names in the same
+    container.
+    """
     if not rules.places(pod.scheduler, pod.labels):
         return {}
     listed = {name: amount for container in pod.containers for name, amount in container.requests.items()}
@@ -329,18 +334,6 @@ def _asks(container: Container) -> bool:
     return SPEC.asked_of(container.limits) or SPEC.asked_of(container.requests)
 
 
-def _memory(per_card: rules.Amounts, container: Container) -> MemoryDemand:
-    if RATIO in per_card:
-        return WHOLE if per_card[RATIO] >= rules.FULL else Percent(per_card[RATIO])
-    mebibytes = per_card.get(MEMORY, 0) // MEBIBYTE
-    if not 0 < mebibytes <= INT32_MAX:
-        found = container.amount(MEMORY)
-        why = "less than 1 MiB on each card: the amount is in bytes" if not mebibytes else "more than any card has"
-        remedy = f"write {found.ceiling}Mi if MiB were meant" if found is not None and not mebibytes else "ask for less"
-        raise invalid(container, MEMORY, found, why, remedy)
-    return Absolute(MiB(mebibytes))
-
-
 def _selector(text: str, container: Container) -> DeviceSelector:
     """The ids that a hint names. Raises ``InvalidRequestError`` for one that means nothing: the pod would wait."""
     try:
@@ -364,7 +357,7 @@ def _selector(text: str, container: Container) -> DeviceSelector:
 
 @lru_cache(maxsize=256)
 def _others(text: str) -> Sequence[Requirement]:
-    """What a hint that can be read wants of labels of cards beside their ids."""
+    """The constraints of a readable hint on labels of cards, besides their ids."""
     hint = koordinator_hints.decode(text).get(wire.GPU_TYPE)
     selector = hint.selector if hint is not None else ()
     return tuple(each for each in selector if each.key != CARD_LABEL or each.operator not in {"In", "NotIn"})
@@ -395,5 +388,5 @@ SPEC: Final = VendorSpec(
     records=AllocationRecords(annotate=annotate, read=read),
     counted_by_scheduler=(SHARED, MEMORY, RATIO, CORE, GPU),
     memory_step="1 byte or 1 %",
-    facts=vendor_facts.KOORDINATOR,
+    facts=facts.KOORDINATOR,
 )

@@ -4,7 +4,7 @@ Eight cards make a machine: two wings of four, cards 0 to 3 and 4 to 7, fully li
 i + 4 across. Only 1, 2, 4 or 8 cards go together, and sets that keep to one wing come first.
 
 Source: HAMi 2.10.0 ``pkg/device/kunlun/device.go`` and ``vdevice.go``. Deviations from HAMi 2.10, on purpose: wings are
-told apart by the cards' indexes (HAMi takes the place in a list that it has sorted by load, so that "wings" mix both
+distinguished by the cards' indexes (HAMi takes the place in a list that it has sorted by load, so that "wings" mix both
 sides once cards are busy), a card never holds more slices than it registered, and unusable amounts are refused (HAMi
 takes the container for one without XPUs, or gives a whole card).
 """
@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from hami_plugins import vendor_facts
 from hami_plugins.engine.demand import count_of, invalid, selector_of
 from hami_plugins.engine.inventories import capacity_of, cards, json_register
 from hami_plugins.model.device_links import Together
@@ -43,6 +42,7 @@ from hami_plugins.model.vendor import (
 )
 from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 from hami_plugins.model.verdicts import Reason
+from hami_plugins.vendors import facts
 
 CARD_MEMORY: Final = MiB(98_304)
 SLICES: Final = (MiB(24_576), MiB(49_152), CARD_MEMORY)
@@ -210,7 +210,7 @@ def _of_ids(shortfall: Shortfall, ask: ContainerRequest) -> str:
 
 
 def score_node(scoring: Scoring) -> float:
-    """How little the pod breaks up the wings, 0 to 3000; 0 on a node that has other accelerators, too."""
+    """How little the pod breaks up the wings, 0 to 3000; 0 on a node that also has other accelerators."""
     devices = scoring.state.shape.devices
     if any(device.vendor != SPEC.name for device in devices):
         return 0.0
@@ -274,7 +274,7 @@ SPEC: Final = VendorSpec(
     memory_step="none: whole card",
     core_step="none: whole card",
     several="1, 2, 4 or 8 linked cards",
-    facts=vendor_facts.XPU,
+    facts=facts.XPU,
 )
 
 SLICED: Final = VendorSpec(
@@ -300,7 +300,7 @@ SLICED: Final = VendorSpec(
     memory_step="a quarter, half or whole card",
     core_step="follows the memory",
     several="1, 2, 4 or 8 linked cards, equal slices",
-    facts=vendor_facts.VXPU,
+    facts=facts.VXPU,
 )
 
 SPECS: Final = (SPEC, SLICED)

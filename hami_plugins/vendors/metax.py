@@ -21,7 +21,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from hami_plugins import vendor_facts
 from hami_plugins.engine.demand import WHOLE, cores_of, count_of, invalid, selector_of
 from hami_plugins.engine.fit import spelled
 from hami_plugins.engine.inventories import capacity_of, cards
@@ -48,6 +47,7 @@ from hami_plugins.model.vendor import (
 )
 from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 from hami_plugins.model.verdicts import Reason
+from hami_plugins.vendors import facts
 from hami_plugins.wire import metax, scalars
 
 LOSSES_KEY: Final = "metax-tech.com/gpu.topology.losses"
@@ -161,7 +161,7 @@ def _memory(spec: VendorSpec, container: Container) -> MemoryDemand:
 
 
 def _counts_gib(found: Quantity) -> bool:
-    """Whether an amount was written without a unit: the API server turns 2000 into 2k, and nobody means 2 kB."""
+    """Whether an amount was written without a unit: the API server turns 2000 into 2k, and 2 kB is never meant."""
     has_unit = any(character.isalpha() for character in found.text)
     return not has_unit or (not found.text.endswith("i") and found.ceiling < 1 << _MIB_BITS)
 
@@ -198,12 +198,12 @@ def admit(spec: VendorSpec, container: Container, pod: Pod) -> ContainerAdmissio
 
 
 def holds_no_cores(request: DeviceRequest) -> bool:
-    """Online pods take the cores they need from the offline ones beside them; nobody counts them."""
+    """Online pods take the cores they need from the offline ones on the same card; their cores are not counted."""
     return request.option(APP_CLASS_KEY) == ONLINE
 
 
 def class_fits(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
-    """Classed pods keep to themselves, and offline ones would only wait beside online ones."""
+    """Pods with a class do not share a card with other classes, and offline ones would only wait for online ones."""
     if not candidate.used.slots:
         return None
     app_class = ask.request.option(APP_CLASS_KEY)
@@ -346,7 +346,7 @@ SPEC: Final = VendorSpec(
     memory_step="none: whole card",
     core_step="none: whole card",
     several="whole cards",
-    facts=vendor_facts.METAX,
+    facts=facts.METAX,
 )
 
 
@@ -378,7 +378,7 @@ SHARED: Final = VendorSpec(
     scoring=ScoringRules(score_node=score_shared, is_neutral=True),
     records=AllocationRecords(annotate=annotate, recall=recall),
     memory_step="1 GiB, or 1 MiB with a unit",
-    facts=vendor_facts.SGPU,
+    facts=facts.SGPU,
 )
 
 SPECS: Final = (SPEC, SHARED)

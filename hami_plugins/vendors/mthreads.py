@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from hami_plugins import vendor_facts
 from hami_plugins.engine.demand import WHOLE, cores_of, count_of, memory_of, selector_of
 from hami_plugins.engine.inventories import cards_by_cores
 from hami_plugins.errors import AdmissionDeniedError
@@ -34,6 +33,7 @@ from hami_plugins.model.vendor import (
 )
 from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 from hami_plugins.model.verdicts import Reason
+from hami_plugins.vendors import facts
 
 MEMORY_UNIT: Final = MiB(512)
 CARD_CORES: Final = CoreShare(16)
@@ -136,5 +136,5 @@ SPEC: Final = VendorSpec(
     memory_step="512 MiB (1, 2, 4, 8, 16, 32 or 48 GiB)",
     core_step="1/16 card",
     several="whole cards",
-    facts=vendor_facts.MTHREADS,
+    facts=facts.MTHREADS,
 )

@@ -12,7 +12,6 @@ from dataclasses import replace
 from itertools import combinations, groupby
 from typing import Final
 
-from hami_plugins import vendor_facts
 from hami_plugins.engine import mig
 from hami_plugins.engine.demand import cores_of, count_of, memory_of, percentage, selector_of
 from hami_plugins.engine.inventories import json_register
@@ -36,6 +35,7 @@ from hami_plugins.model.vendor import (
 )
 from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 from hami_plugins.model.verdicts import Reason
+from hami_plugins.vendors import facts
 from hami_plugins.wire import mig_allocations, node_devices
 from hami_plugins.wire.mig_allocations import MigAllocation
 
@@ -302,5 +302,5 @@ SPEC: Final = VendorSpec(
     ),
     records=AllocationRecords(annotate=annotate, recall=recall),
     memory_step="1 MiB or 1 %",
-    facts=vendor_facts.NVIDIA,
+    facts=facts.NVIDIA,
 )

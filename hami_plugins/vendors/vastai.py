@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hami_plugins import vendor_facts
 from hami_plugins.engine.inventories import json_register
 from hami_plugins.model.devices import Device
 from hami_plugins.model.inventory import DeviceInventory, NodeObject
@@ -22,6 +21,7 @@ from hami_plugins.model.units import CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import Candidate, ContainerRequest, FittingRules, Scoring, ScoringRules, VendorSpec
 from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 from hami_plugins.model.verdicts import Reason
+from hami_plugins.vendors import facts
 
 CARD_CORES: Final = CoreShare(100)
 """Whatever the register says; it only makes the device score work."""
@@ -107,5 +107,5 @@ SPEC: Final = VendorSpec(
     memory_step="none: whole card or die",
     core_step="none",
     several="whole cards or dies, from few cards",
-    facts=vendor_facts.VASTAI,
+    facts=facts.VASTAI,
 )

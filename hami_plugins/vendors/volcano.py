@@ -21,7 +21,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from hami_plugins import vendor_facts
 from hami_plugins.engine import mig
 from hami_plugins.engine.checks import memory_on
 from hami_plugins.engine.demand import WHOLE, cores_of, count_of, invalid, memory_of
@@ -67,6 +66,7 @@ from hami_plugins.model.vendor import (
 )
 from hami_plugins.model.vendor_names import AnnotationKeys, ResourceNames
 from hami_plugins.model.verdicts import NODE, Reason
+from hami_plugins.vendors import facts
 from hami_plugins.wire import node_devices, volcano
 from hami_plugins.wire.gang_keys import GROUP_KEY, VOLCANO_GROUP_KEY
 from hami_plugins.wire.volcano_config import Geometry, VolcanoConfig
@@ -140,8 +140,8 @@ def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest |
 def _selector(keys: AnnotationKeys, annotations: Mapping[str, str]) -> DeviceSelector:
     """Which cards the pod accepts.
 
-    Volcano takes a list of models literally: blanks count, and an empty word (there is one beside every stray comma) is
-    in every model. With a list of wanted models it does not look at the unwanted ones.
+    Volcano takes a list of models literally: blanks count, and an empty word (every stray comma makes one) is in every
+    model. With a list of wanted models it ignores the unwanted ones.
     """
     if not annotations:
         return ANY_DEVICE
@@ -158,7 +158,7 @@ def _selector(keys: AnnotationKeys, annotations: Mapping[str, str]) -> DeviceSel
 
 
 def _ids(text: str) -> frozenset[DeviceId]:
-    """A list of exact ids, blanks around them and empty ones dropped; without any it is no constraint."""
+    """A list of exact ids, blanks around them and empty ones dropped; without any it is not a constraint."""
     return frozenset(DeviceId(word) for part in text.split(",") if (word := part.strip()))
 
 
@@ -310,6 +310,13 @@ def annotate(view: AllocationView) -> Mapping[str, str]:
     return {NODE_KEY: str(view.node), TIME_KEY: seconds, PHASE_KEY: "allocating", BIND_TIME_KEY: seconds}
 
 
+STRATEGY_KEYS: Final = frozenset({"volcano.sh/resource-strategy-scoring-type", "volcano.sh/resource-strategy-weight"})
+"""Annotations that Volcano's plugin resource-strategy-fit reads (Volcano 1.14
+``pkg/scheduler/plugins/resource-strategy-fit``)."""
+
+OLDER_SHARING: Final = ("volcano.sh/gpu-memory", "volcano.sh/gpu-number")
+"""Volcano's older way to share cards, without a vendor of its own: memory of one card in MiB, or whole cards."""
+
 RESOURCES: Final = ResourceNames(
     count="volcano.sh/vgpu-number",
     memory="volcano.sh/vgpu-memory",
@@ -395,7 +402,7 @@ SPEC: Final = VendorSpec(
     ),
     counted_by_scheduler=RESOURCES.all(),
     memory_step="1 MiB or 1 %",
-    facts=vendor_facts.VOLCANO,
+    facts=facts.VOLCANO,
 )
 
 

@@ -1,6 +1,6 @@
 """What releases of Volcano's scheduler do with cards that is not what the request says: data, by release.
 
-Sources: Volcano ``pkg/scheduler/api/devices/nvidia/vgpu/device_info.go``, by release, ``trials.md`` V14, V18 and V19. A
+Sources: Volcano ``pkg/scheduler/api/devices/nvidia/vgpu/device_info.go``, by release, ``trials.md`` V14, V18 to V20. A
 quirk that was seen with one release, and of which the code of others was not read, is taken to hold for all.
 """
 
@@ -10,6 +10,9 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
+
+from hami_plugins.wire import lenient
+from hami_plugins.wire.fields import Json
 
 _VERSION: Final = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?:[-+.].*)?", re.ASCII)
 
@@ -33,9 +36,72 @@ def version_of(text: str) -> Version | None:
 
 
 def version_of_image(image: str) -> Version | None:
-    """The release that an image's tag names: ``registry:5000/volcanosh/vc-scheduler:v1.14.1@sha256:...``."""
+    """The version that an image's tag names: ``registry:5000/volcanosh/vc-scheduler:v1.14.1@sha256:...``."""
     _, _, tag = image.partition("@")[0].rpartition("/")[2].partition(":")
     return version_of(tag)
+
+
+def version_of_deployment(deployment: Json) -> Version | None:
+    """The version that the first image of a Deployment with one names."""
+    containers = lenient.mappings(lenient.inside(deployment, "spec", "template", "spec").get("containers"))
+    found = (version_of_image(lenient.text(each.get("image"))) for each in containers)
+    return next((version for version in found if version is not None), None)
+
+
+class ReleaseEvidence(StrEnum):
+    """How a release is known: by its sources alone, by a trial of a part of it, or by the cluster tests."""
+
+    READ = "sources read"
+    PREEMPTION = "sources read, preemption tried"
+    TESTED = "cluster tests"
+
+
+class KnownRelease(NamedTuple):
+    """A published release whose sources were read: its name, and what else was done with it."""
+
+    name: str
+    version: Version
+    evidence: ReleaseEvidence
+
+
+KNOWN: Final = (
+    KnownRelease("1.14.0", Version(1, 14, 0), ReleaseEvidence.READ),
+    KnownRelease("1.14.1", Version(1, 14, 1), ReleaseEvidence.TESTED),
+    KnownRelease("1.14.2", Version(1, 14, 2), ReleaseEvidence.READ),
+    KnownRelease("1.14.3", Version(1, 14, 3), ReleaseEvidence.READ),
+    KnownRelease("1.14.4", Version(1, 14, 4), ReleaseEvidence.READ),
+    KnownRelease("1.15.0", Version(1, 15, 0), ReleaseEvidence.READ),
+    KnownRelease("1.15.1", Version(1, 15, 1), ReleaseEvidence.PREEMPTION),
+    KnownRelease("1.16.0-alpha.1", Version(1, 16, 0), ReleaseEvidence.PREEMPTION),
+)
+"""In their order. Of releases that are not here nothing is claimed."""
+
+
+def known_release(text: str) -> Version | None:
+    """The known release of a name (``1.15.1``), or of a series (``1.15``); ``None`` for all others.
+
+    Of a series it is the release of the cluster tests, where there is one, else the newest.
+    """
+    named = text.strip().removeprefix("v")
+    series = [each for each in KNOWN if f"{each.version.major}.{each.version.minor}" == named]
+    tested = (each for each in series if each.evidence is ReleaseEvidence.TESTED)
+    named = next(tested, series[-1]).name if series else named
+    return next((each.version for each in KNOWN if each.name == named), None)
+
+
+def known_names() -> str:
+    """All of them, as messages list them."""
+    return ", ".join(each.name for each in KNOWN)
+
+
+def release_name(version: Version) -> str:
+    """The published name of a release: ``1.16.0-alpha.1``."""
+    return next((each.name for each in KNOWN if each.version == version), str(version))
+
+
+def if_known(version: Version | None) -> Version | None:
+    """A version that is a known release, ``None`` for any other."""
+    return version if any(each.version == version for each in KNOWN) else None
 
 
 class ReleaseRange(NamedTuple):
@@ -106,10 +172,19 @@ _ALLOCATOR: Final = frozenset({DeviceAssigner.WEBHOOK, DeviceAssigner.EXTENDER})
 _NODE_SUMS: Final = (ReleaseRange(Version(1, 13, 0)),)
 """Since then memory and cores also count in the sums of nodes and queues."""
 
-HANDSHAKE: Final = Quirk(
-    spans=(ReleaseRange(None, Version(1, 14, 3)), ReleaseRange(Version(1, 15, 0), Version(1, 15, 1)))
+_UP_TO_1_14: Final = (ReleaseRange(None, Version(1, 15, 0)),)
+_FROM_1_15: Final = (ReleaseRange(Version(1, 15, 0)),)
+_BEFORE_HEALTH: Final = (ReleaseRange(None, Version(1, 14, 3)), ReleaseRange(Version(1, 15, 0), Version(1, 15, 1)))
+"""1.14.3 and 1.15.1 took the same changes from the main branch."""
+
+HANDSHAKE: Final = Quirk(spans=_BEFORE_HEALTH)
+"""A node without a handshake has no cards (1.14.1 ``device_info.go:101``; in 1.14.3 and 1.15.1 the word is gone)."""
+
+SUMS_NEEDED: Final = Quirk(
+    spans=(ReleaseRange(Version(1, 14, 3), Version(1, 15, 0)), ReleaseRange(Version(1, 15, 1))),
+    cured_by=frozenset({DeviceAssigner.EXTENDER}),
 )
-"""A node without a handshake has no cards."""
+"""A node whose allocatable lacks slots, memory or cores has no cards (1.15.1 ``device_info.go:103``)."""
 
 SIDE_CONTAINERS: Final = Quirk(cured_by=_ALLOCATOR)
 """Cards are given to application containers alone; what others ask counts in the node's sums."""
@@ -129,7 +204,7 @@ CORES_ALONE: Final = Quirk(cured_by=_ALLOCATOR)
 """A container that asks for cores, and for neither a number nor memory, is bound without a card."""
 
 ID_LISTS: Final = Quirk(spans=(ReleaseRange(None, Version(1, 16, 0)),), cured_by=_ALLOCATOR)
-"""``volcano.sh/vgpu-use-gpuuuid`` and its opposite are not read."""
+"""``volcano.sh/vgpu-use-gpuuuid`` and its opposite are not read (1.16.0-alpha.1 ``type.go:25``)."""
 
 FOREIGN_ID_LISTS: Final = Quirk(cured_by=_ALLOCATOR)
 """``nvidia.com/use-gpuuuid`` and its opposite are not read."""
@@ -138,7 +213,7 @@ PERCENTAGE: Final = Quirk(spans=_NODE_SUMS)
 """A percentage of memory is had only where nodes advertise it."""
 
 PLAIN_CAPS: Final = Quirk(spans=_NODE_SUMS)
-"""What queues may hold of memory and cores is compared with plain requests, not with what cards give."""
+"""A queue's limits for memory and cores are compared with plain requests, not with the cards' allocations."""
 
 OPEN_GATE: Final = Quirk(seen=TRIED)
 """A PodGroup without ``minResources`` passes the enqueue gate always, and counts nothing there."""
@@ -147,7 +222,7 @@ NO_GANG: Final = Quirk(seen=TRIED)
 """A Job that reaches the scheduler without ``minAvailable`` is not a gang."""
 
 HELD_GATE: Final = Quirk(seen=TRIED)
-"""A PodGroup that was let in counts at the gate for ever, also when its pods fit nowhere."""
+"""An admitted PodGroup counts in enqueue admission for ever, even if its pods fit nowhere."""
 
 HELD_BACK: Final = Quirk(seen=TRIED)
 """The guarantee of a queue is kept from the others while the queue is idle."""
@@ -187,8 +262,8 @@ HEALTH_IGNORED: Final = Quirk(cured_by=_ALLOCATOR)
 SUMS: Final = Quirk(spans=_NODE_SUMS)
 """Pods have to fit the sums in the node's status before cards are looked at."""
 
-GANG_TOGETHER: Final = Quirk(spans=(ReleaseRange(None, Version(1, 15, 0)),))
-"""``volcano.sh/vgpu-podgroup-policy: spread`` is not read."""
+GANG_TOGETHER: Final = Quirk(spans=_UP_TO_1_14)
+"""``volcano.sh/vgpu-podgroup-policy: spread`` is not read (1.15.1 ``utils.go:362``)."""
 
 SAME_SLOT: Final = Quirk()
 """Containers of one pod may be given the same slot of a MIG card."""
@@ -208,8 +283,10 @@ BOOKED_BY_TRIES: Final = Quirk(
 STUCK_QUEUES: Final = Quirk(seen=TRIED)
 """Of two queues that compete more is let in than there is, and who is above its share never steps back."""
 
-COUNTED_TWICE: Final = Quirk(seen=TRIED, cured_by=frozenset({DeviceAssigner.EXTENDER}))
-"""A pod that has just been bound counts twice on its card until the node changes."""
+COUNTED_TWICE: Final = Quirk(spans=_UP_TO_1_14, cured_by=frozenset({DeviceAssigner.EXTENDER}))
+"""A pod that has just been bound counts twice on its card until the node changes. From 1.15.0 on a card counts a pod
+once, by its UID (``hamicore.go:40``).
+"""
 
 FRESH: Final = Quirk(seen=TRIED, cured_by=_ALLOCATOR)
 """A scheduler that has just started binds pods without looking at cards until the node changes."""
@@ -220,8 +297,89 @@ LEAVING_FREED: Final = Quirk(cured_by=frozenset({DeviceAssigner.EXTENDER}))
 KEPT_FOR_WAITING: Final = Quirk(seen=TRIED)
 """A pod that waits for one that is being deleted keeps what is free on that node from those behind it."""
 
-FIRST_CONTAINER: Final = Quirk(cured_by=frozenset({DeviceAssigner.EXTENDER}))
-"""Of the containers of one pod that share a card only the first is counted."""
+FIRST_CONTAINER: Final = Quirk(spans=_FROM_1_15, cured_by=frozenset({DeviceAssigner.EXTENDER}))
+"""Of the containers of one pod that share a card only the first is counted (1.15.0 ``hamicore.go:40``; 1.14.1 counts
+both, ``trials.md`` V6).
+"""
 
 ALLOCATION_BY_BINDING: Final = Quirk(spans=(ReleaseRange(Version(1, 16, 0)),))
-"""The allocation is written into the Binding and nowhere else."""
+"""The allocation is written into the Binding and nowhere else (1.16.0-alpha.1 ``pkg/scheduler/cache/cache.go:238``)."""
+
+EVICTS_IN_VAIN: Final = Quirk(spans=_UP_TO_1_14, cured_by=frozenset({DeviceAssigner.EXTENDER}))
+"""``preempt`` commits evictions that leave no card with room: a failed ``Pipeline`` is logged and forgotten (1.14.4
+``pkg/scheduler/actions/preempt/preempt.go:407``).
+"""
+
+FRAGMENTED: Final = Quirk(cured_by=frozenset({DeviceAssigner.EXTENDER}))
+"""No pod is evicted where the sums of a node suffice and no card has room, unless ``enableTopologyAwarePreemption`` is
+on and known to consider cards.
+"""
+
+TAKES_BACK: Final = Quirk(spans=_FROM_1_15, cured_by=frozenset({DeviceAssigner.EXTENDER}))
+"""The tries of each node are a statement of their own, discarded where cards refuse (1.15.1 ``preempt.go:373``)."""
+
+VICTIMS_STILL_RUNNING: Final = Quirk(spans=_FROM_1_15, cured_by=_ALLOCATOR)
+"""``enableTopologyAwarePreemption`` looks at cards in a copy of the node (1.15.1
+``pkg/scheduler/plugins/predicates/predicates.go:411``), and then binds the pod while its victims still run.
+"""
+
+NO_CARDS_IN_COPIES: Final = Quirk(spans=_UP_TO_1_14)
+"""``enableTopologyAwarePreemption`` looks at sums alone: its copies of nodes have no cards."""
+
+FOREIGN_GANG_CARDS: Final = Quirk(
+    spans=(ReleaseRange(Version(1, 15, 0), Version(1, 16, 0)),), seen=Version(1, 15, 1), cured_by=_ALLOCATOR
+)
+"""A gang that preempts is bound with cards of other nodes."""
+
+STRIPPED_VICTIMS: Final = Quirk(
+    spans=(ReleaseRange(Version(1, 14, 3), Version(1, 15, 0)), ReleaseRange(Version(1, 15, 1), Version(1, 16, 0))),
+    cured_by=frozenset({DeviceAssigner.EXTENDER}),
+)
+"""A try to evict takes the allocation off the running pod, also if the try is taken back, unless ``bind-phase`` is
+``success`` (1.14.4 ``device_info.go:291``, 1.15.1 ``device_info.go:300``).
+"""
+
+NO_BUNDLES: Final = Quirk(spans=_UP_TO_1_14)
+"""The actions ``gangpreempt`` and ``gangreclaim`` do not exist; a configuration with an unknown action is refused as a
+whole (1.14.1 ``pkg/scheduler/util.go:88``, 1.15.1 ``pkg/scheduler/actions/factory.go:40``).
+"""
+
+RANKS_NODES_ONLY: Final = Quirk(spans=_UP_TO_1_14, cured_by=_ALLOCATOR)
+"""``deviceshare.SchedulePolicy`` ranks nodes; the last card of a node comes first, whatever it says (1.15.1
+``pkg/scheduler/plugins/deviceshare/deviceshare.go:114``).
+"""
+
+NO_EXCLUSIVE_RULES: Final = Quirk(spans=_UP_TO_1_14)
+"""``deviceshare.GPUExclusiveRules`` is not read (1.15.1 ``pkg/scheduler/plugins/deviceshare/gpuexclusive.go:35``)."""
+
+NO_QUEUE_GATE: Final = Quirk(spans=_UP_TO_1_14)
+"""``scheduling.volcano.sh/queue-allocation-gate`` is not read; later it is with the feature gate
+``SchedulingGatesQueueAdmission``, off by default (1.15.1 ``pkg/features/volcano_features.go:71``).
+"""
+
+NO_CLAIM_QUOTA: Final = Quirk(spans=_UP_TO_1_14)
+"""Claims do not count in queues; later releases count them if the plugin ``capacity`` is configured to (1.15.1
+``pkg/scheduler/plugins/capacity/capacity.go:51``).
+"""
+
+NO_SOFT_NPUS: Final = Quirk(spans=(ReleaseRange(None, Version(1, 16, 0)),), cured_by=_ALLOCATOR)
+"""``huawei.com/vnpu-mode: hami-core`` is not read (1.16.0-alpha.1
+``pkg/scheduler/api/devices/ascend/hami/constants.go:20``).
+"""
+
+ASCEND_MODES: Final = Quirk(spans=(ReleaseRange(Version(1, 14, 0)),))
+"""The two modes for Ascend, and their part of the device ConfigMap (1.14.1
+``pkg/scheduler/plugins/deviceshare/deviceshare.go:50``).
+"""
+
+NPU_HEALTH_IGNORED: Final = Quirk(spans=_BEFORE_HEALTH, cured_by=_ALLOCATOR)
+"""Ascend devices count whatever the node's allocatable says (1.15.1
+``pkg/scheduler/api/devices/ascend/hami/device_info.go``).
+"""
+
+NO_NPU_WRAPPER: Final = Quirk(
+    spans=(ReleaseRange(None, Version(1, 14, 4)), ReleaseRange(Version(1, 15, 0), Version(1, 15, 1)))
+)
+"""The device ConfigMap is unreadable where ``vnpus`` is a mapping with ``configs``, and the built-in defaults hold
+instead of all of it (1.14.1 ``pkg/scheduler/api/devices/config/config.go:158``, 1.14.4 ``vnpu.go:26``).
+"""

@@ -1,1 +1,1 @@
-"""Text to values and back, one module per format, encode beside decode. No IO."""
+"""Text to values and back, one module per format, encoder and decoder together. No IO."""

@@ -1,6 +1,6 @@
 """The webhook's changes on the pod as it was submitted, and as RFC 6902 operations.
 
-Works on the raw object, so that members which nobody here knows stay as they are.
+Works on the raw object, so that unknown members stay as they are.
 """
 
 from collections.abc import Iterable

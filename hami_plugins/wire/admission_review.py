@@ -16,6 +16,11 @@ from hami_plugins.wire.fields import Json
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 
+SENSELESS: Final = 400
+FORBIDDEN: Final = 403
+UNREADABLE: Final = 422
+"""HTTP codes of refusals: the object means nothing, this user may not, the object cannot be read."""
+
 _KEY: Final = "AdmissionReview"
 _BODY: Final = "AdmissionReview:"
 

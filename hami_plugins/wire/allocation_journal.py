@@ -1,16 +1,16 @@
 """The journal of allocations: one JSON object a line, written by an allocator that answers, read to charge for devices.
 
 A *run* is the time in which one process wrote. Its first line (``began``) has the time of day; all others have only the
-milliseconds since then by a clock that nobody sets, so that a change of the time of day within a run moves nothing.
-After ``began`` come all pods that hold devices (``held``), then ``listed``; from then on each change, and ``alive`` in
-between, so that a reader knows for how long the writer knew what it wrote.
+milliseconds since then by a monotonic clock, so that a change of the time of day within a run moves nothing. After
+``began`` come all pods that hold devices (``held``), then ``listed``; from then on each change, and ``alive`` in
+between, so that a reader knows until when the writer's state was complete.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Literal
+from typing import Final, Literal, assert_never
 
 from typing_extensions import TypedDict
 
@@ -29,7 +29,7 @@ class JournalLine(TypedDict, total=False):
     journal: str
     event: Literal["began", "listed", "held", "ended", "alive"]
     run: str
-    """Tells the runs of all replicas apart."""
+    """Identifies a run among those of all replicas."""
     unixMilliseconds: int
     """On ``began`` alone."""
     elapsedMilliseconds: int
@@ -108,6 +108,8 @@ def encode(record: JournalRecord) -> JournalLine:
             return {**line, "event": "ended", "uid": uid, "vendor": vendor}
         case RunAlive():
             return line
+        case _ as unreachable:
+            assert_never(unreachable)
 
 
 def decode(raw: object, place: str) -> JournalRecord:

@@ -8,7 +8,7 @@ KEY: Final = "hami-plugins.io/allocator"
 """On a pod from its creation: its allocation comes from the allocator, so that it must not be bound without one.
 
 The value is the mode (see ``allocations.mode``). A scheduler's Binding carries the pod's annotations, and nothing else
-of the pod: by it API servers tell whom to ask, and agents whether a scheduler has to be made to count.
+of the pod: from it API servers know which webhook to call, and agents whether a scheduler must be made to count.
 """
 
 REQUEUED_KEY: Final = "hami-plugins.io/requeued-at"
@@ -22,4 +22,4 @@ PROGRESS_KEYS: Final = (REQUEUED_KEY, NOMINATED_KEY)
 """What the allocator writes on pods that wait."""
 
 KEYS: Final = (KEY, *PROGRESS_KEYS)
-"""All annotations that the allocator writes on pods beside allocations."""
+"""All annotations that the allocator writes on pods besides allocations."""

@@ -1,4 +1,5 @@
-"""What Ascend's device plugin reads from a pod beside HAMi's lists: ``huawei.com/<chip>``, one entry per NPU.
+"""The annotation ``huawei.com/<chip>`` that Ascend's device plugin reads from a pod in addition to HAMi's lists, one
+entry per NPU.
 
 All containers of a pod are in one list, in order; the node agent looks devices up by id::
 

@@ -1,4 +1,4 @@
-"""Whose a process is, by the text of its ``/proc/PID/cgroup``: a pod and a container, or the host itself.
+"""The owner of a process, by the text of its ``/proc/PID/cgroup``: a pod and a container, or the host itself.
 
 Kubelets name the folders of pods by UID, with ``-`` or, where systemd manages them, with ``_``; container runtimes name
 those of containers by their id of 64 hexadecimal digits (containerd, CRI-O, Docker).

@@ -141,7 +141,7 @@ def encode_assigned(slices: Mapping[str, DrsSlice]) -> str:
 
 
 def _index(text: str, position: int) -> int:
-    """The card's number; one that is no number is known by its place in the list."""
+    """The card's number; without a valid number, its place in the list."""
     try:
         return scalars.natural(text)
     except ValueError:

@@ -29,6 +29,9 @@ KOORDINATOR_MODE_KEY: Final = "gang.scheduling.koordinator.sh/mode"
 QUEUE_KEY: Final = "scheduling.volcano.sh/queue-name"
 """Names the queue of pods outside Volcano's own jobs."""
 
+QUEUE_GATE_KEY: Final = "scheduling.volcano.sh/queue-allocation-gate"
+"""``true`` asks Volcano from 1.15 on for a scheduling gate until the pod's queue has room."""
+
 JOB_QUEUE_KEY: Final = "volcano.sh/queue-name"
 """What the job controller writes the queue under; the scheduler does not read it."""
 

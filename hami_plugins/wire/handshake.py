@@ -1,8 +1,8 @@
 """The handshake annotation by which schedulers of HAMi and Volcano ask whether a node's agent is alive.
 
-The scheduler writes ``Requesting_<time>`` and drops the devices of a node that leaves it standing for a minute. Agents
-answer with ``Reported`` and whatever else; nobody reads what follows that word. ``Deleted_<time>`` is Volcano's mark
-for a node that it gave up.
+The scheduler writes ``Requesting_<time>`` and drops the devices of a node that does not answer for a minute. Agents
+answer with ``Reported`` and further text, which no component reads. ``Deleted_<time>`` is Volcano's mark for a node
+that it gave up.
 """
 
 import re

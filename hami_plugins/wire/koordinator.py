@@ -57,9 +57,9 @@ FOR_DEVICE_PLUGINS: Final = (
     "CAMBRICON_DSMLU_PROFILE",
     "metax-tech.com/gpu-devices-allocated",
 )
-"""The same for device plugins of makers (Koordinator 1.7.0
-``pkg/scheduler/plugins/deviceshare/device_plugin_adapter.go``), with the gate DevicePluginAdaption; the spelling is
-Koordinator's."""
+"""The same for vendors' device plugins (Koordinator 1.7.0
+``pkg/scheduler/plugins/deviceshare/device_plugin_adapter.go``), with the feature gate DevicePluginAdaption; the
+spelling is Koordinator's."""
 
 ISOLATION: Final = "koordinator.sh/gpu-isolation-provider"
 """Label of pods whose limits are to be enforced, and of nodes that can."""
@@ -82,6 +82,9 @@ LIMITS: Final = (VISIBLE, *(f"{MEMORY_LIMIT}{place}" for place in range(hami_cor
 GPU_TYPE: Final = "gpu"
 
 _PREFIX: Final = "koordinator.sh/"
+COLOCATED: Final = ("kubernetes.io/batch-", "kubernetes.io/mid-", f"{_PREFIX}batch-")
+"""Beginnings of the names of reclaimed CPUs and memory; the last is Koordinator's old one (``apis/extension``)."""
+
 _OLD_PREFIX: Final = "kubernetes.io/"
 RENAMED: Final[Mapping[str, str]] = {
     name.replace(_PREFIX, _OLD_PREFIX): name for name in (GPU, CORE, MEMORY, RATIO, RDMA, FPGA)

@@ -39,7 +39,7 @@ HINT_KEYS: Final = (
 APPLY_FOR_ALL: Final = "ApplyForAll"
 REQUESTS_AS_COUNT: Final = "RequestsAsCount"
 WITHIN_ONE_NUMA_NODE: Final = frozenset({"Device", "PCIe", "NUMANode"})
-"""Scopes that are no larger than a NUMA node."""
+"""Scopes within one NUMA node."""
 
 _SCOPES: Final = frozenset({"", "Node", *WITHIN_ONE_NUMA_NODE})
 _STRATEGIES: Final = frozenset({"", APPLY_FOR_ALL, REQUESTS_AS_COUNT})
@@ -52,8 +52,9 @@ _JOINT_SCOPES: Final = frozenset({"", "SamePCIe"})
 class Hint:
     """What is wanted of the devices of one type.
 
-    ``selector`` is about labels of devices, ``functions`` about those of virtual functions; ``strategy`` says what an
-    amount means, ``scope`` how near to each other devices must be, ``exclusive`` where nobody else may be.
+    ``selector`` applies to labels of devices, ``functions`` to those of virtual functions; ``strategy`` is the meaning
+    of an amount, ``scope`` how near to each other devices must be, ``exclusive`` the level at which no other pod may
+    be.
     """
 
     selector: tuple[Requirement, ...] = ()

@@ -55,7 +55,7 @@ PairScores = Mapping[DeviceId, Mapping[DeviceId, int]]
 
 
 def decode_csv(key: str, text: str) -> tuple[RegisteredDevice, ...]:
-    """The devices of a text register; one bad record fails the whole node, as in HAMi. ``":"`` alone is no device."""
+    """The devices of a text register; one bad record fails the whole node, as in HAMi. ``":"`` alone lists none."""
     if ":" not in text:
         raise WireError(key, text, "no ':' after the last device, so the list may be cut off")
     return tuple(_record(key, part) for part in text.split(":") if part)

@@ -32,6 +32,7 @@ __all__ = [
     "readable_queue",
     "resource_quota",
     "seconds",
+    "taints",
 ]
 
 HEAVIEST: Final = 65_535
@@ -47,7 +48,7 @@ _EMPTY: Final[Json] = {}
 def node_object(raw: object) -> NodeObject:
     """What inventories are made from: name, annotations, labels, capacity, allocatable and conditions of a Node.
 
-    Conditions that cannot be read are left out: they are somebody's remarks, and the node is there without them.
+    Unreadable conditions are left out: they are remarks of other components, and the node exists without them.
     """
     body, place = _named(raw, "node")
     metadata = fields.member(body, "metadata", place)
@@ -68,16 +69,16 @@ def node_facts(raw: object) -> NodeFacts:
     spec = fields.member(body, "spec", place)
     status = fields.member(body, "status", place)
     labels = fields.text_map(fields.member(body, "metadata", place), "labels", f"{place} metadata")
-    taints = _taints(spec, f"{place} spec")
+    found = taints(spec, f"{place} spec")
     info = status.get("nodeInfo")
     kubelet = str(info.get("kubeletVersion") or "") if isinstance(info, dict) else ""
     return NodeFacts(
         labels=labels,
-        taints=taints,
+        taints=found,
         unschedulable=fields.flag(spec, "unschedulable", f"{place} spec"),
         ready=_ready(status, f"{place} status"),
         allocatable=_amounts(status, "allocatable", f"{place} status"),
-        tolerated=frozenset(each.key for each in taints if managed_taints.tolerated(each.key, labels, kubelet)),
+        tolerated=frozenset(each.key for each in found if managed_taints.tolerated(each.key, labels, kubelet)),
         kubelet=kubelet,
     )
 
@@ -86,7 +87,7 @@ def resource_quota(raw: object) -> NamespaceQuota:
     """The hard limits of a ResourceQuota, keys as written there (``limits.nvidia.com/gpumem``).
 
     Of one with scopes only HAMi's limits of devices: HAMi does not look at scopes (HAMi 2.10.0
-    ``pkg/device/quota.go``), and nothing here tells which pods the API server holds to the others.
+    ``pkg/device/quota.go``), and the pods that the API server holds to the others are unknown here.
     """
     body, place = _named(raw, "resourcequota")
     metadata, spec = (fields.member(body, member, place) for member in ("metadata", "spec"))
@@ -136,7 +137,7 @@ class EvictionEvent(NamedTuple):
 
 
 def eviction(raw: object) -> EvictionEvent | None:
-    """The eviction that an event tells of; ``None`` for other events.
+    """The eviction that an event reports; ``None`` for other events.
 
     The reason of kube-scheduler and the allocator is ``Preempted``, Volcano's ``Evict``.
     """
@@ -293,7 +294,8 @@ def _nano(amounts: ResourceList) -> dict[str, int]:
     return {name: amount.nano for name, amount in amounts.items()}
 
 
-def _taints(spec: Json, place: str) -> tuple[Taint, ...]:
+def taints(spec: Json, place: str) -> tuple[Taint, ...]:
+    """The taints of a node, or of the nodes that will be made from a template."""
     found = []
     for at, raw in enumerate(fields.items(spec, "taints", place)):
         inside = f"{place}.taints[{at}]"

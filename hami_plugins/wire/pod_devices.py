@@ -31,8 +31,8 @@ def decode(key: str, text: str) -> AssignedContainers:
     """The devices of each container, by position in the pod.
 
     Node agents that serve a container append a ``;`` each time, so there may be more (empty) containers at the end than
-    the pod has. As HAMi does, pieces without a comma are passed over and fields beyond the fourth are ignored. Amounts
-    that are negative (HAMi has written such cores) are a ``WireError``: nobody can say how much is held.
+    the pod has. As HAMi does, pieces without a comma are passed over and fields beyond the fourth are ignored. Negative
+    amounts (HAMi has written such cores) are a ``WireError``: the held amount is unknown.
     """
     try:
         containers = [_container(piece) for piece in text.split(";")]

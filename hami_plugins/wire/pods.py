@@ -114,7 +114,7 @@ def pod(raw: object, *, default_requests: bool = True) -> Pod:
         priority=fields.number(spec, "priority", in_spec),
         priority_class=fields.text(spec, "priorityClassName", in_spec),
         runtime_class=fields.text(spec, "runtimeClassName", in_spec) or None,
-        gated=bool(fields.items(spec, "schedulingGates", in_spec)),
+        gates=_gates(spec, in_spec),
         terminating=metadata.get("deletionTimestamp") is not None,
         init_finished=_init_finished(status, containers, f"{place} status"),
         constraints=_constraints(spec, containers, in_spec),
@@ -131,7 +131,7 @@ def pod(raw: object, *, default_requests: bool = True) -> Pod:
 
 
 def _controller(raw: Json) -> str:
-    """The controller of the pod as ``Kind/name``; of what cannot be read of its owners nothing is said."""
+    """The controller of the pod as ``Kind/name``; unreadable owners are left out."""
     for each in owners(raw):
         kind, name = text(each.get("kind")), text(each.get("name"))
         if each.get("controller") is True and kind and name:
@@ -140,7 +140,7 @@ def _controller(raw: Json) -> str:
 
 
 def _claims(spec: Json, status: Json, place: str) -> tuple[PodClaim, ...]:
-    """The claims of a pod. What controllers report of those that they made is left out where it cannot be read."""
+    """The claims of a pod. Unreadable reports of controllers about the claims they created are left out."""
     made = {text(each.get("name")): each for each in mappings(status.get("resourceClaimStatuses"))}
     found = []
     for at, raw in enumerate(fields.items(spec, "resourceClaims", place)):
@@ -157,6 +157,12 @@ def _claims(spec: Json, status: Json, place: str) -> tuple[PodClaim, ...]:
             )
         )
     return tuple(found)
+
+
+def _gates(spec: Json, place: str) -> tuple[str, ...]:
+    """The names of scheduling gates; one that is written wrongly counts all the same."""
+    found = fields.items(spec, "schedulingGates", place)
+    return tuple(str(each.get("name", "")) if isinstance(each, Mapping) else "" for each in found)
 
 
 def _nominated(status: Json, annotations: Mapping[str, str]) -> NodeName | None:
@@ -221,7 +227,7 @@ def _used_claims(resources: Json, place: str) -> tuple[UsedClaim, ...]:
 
 
 def kind_of(restart_policy: object, listed: str) -> ContainerKind:
-    """What a container is, by the list that it is in: a sidecar is an init container that is always restarted."""
+    """The kind of a container, by its list: a sidecar is an init container that is always restarted."""
     if listed == "containers":
         return ContainerKind.APP
     return ContainerKind.SIDECAR if restart_policy == "Always" else ContainerKind.INIT
@@ -294,15 +300,15 @@ def node_terms(selector: Json, place: str) -> tuple[tuple[Requirement, ...], ...
         inside = f"{place}.nodeSelectorTerms[{at}]"
         body = fields.whole(raw, inside)
         term = (
-            *_requirements(body, "matchExpressions", inside, on_field=False),
-            *_requirements(body, "matchFields", inside, on_field=True),
+            *node_requirements(body, "matchExpressions", inside, on_field=False),
+            *node_requirements(body, "matchFields", inside, on_field=True),
         )
         if term:
             terms.append(term)
     return tuple(terms)
 
 
-def _requirements(body: Json, name: str, place: str, *, on_field: bool) -> Iterable[Requirement]:
+def node_requirements(body: Json, name: str, place: str, *, on_field: bool) -> Iterable[Requirement]:
     for at, raw in enumerate(fields.items(body, name, place)):
         inside = f"{place}.{name}[{at}]"
         requirement = fields.whole(raw, inside)

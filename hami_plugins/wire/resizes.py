@@ -47,7 +47,7 @@ class PodResize:
 
     @property
     def message(self) -> str:
-        """What to tell of it; empty where nothing was ever asked."""
+        """The message about the resize; empty if none was requested."""
         parts = [
             f"{word} {encode(amounts)} MiB"
             for word, amounts in (("asked", self.asked), ("booked", self.booked), ("in force", self.in_force))

@@ -90,7 +90,7 @@ def preemption(body: bytes) -> PreemptionCall:
 
 
 def preemption_reply(victims: Mapping[NodeName, Collection[PodUid]], budgets: Mapping[NodeName, int]) -> bytes:
-    """The pods to evict by node (``ExtenderPreemptionResult``); a node that is left out is no candidate any more."""
+    """The pods to evict by node (``ExtenderPreemptionResult``); an omitted node stops being a candidate."""
     return orjson.dumps(
         {
             "NodeNameToMetaVictims": {

@@ -5,7 +5,7 @@ magic nor their size nor their version words alone tell them apart (HAMi 2.10.0 
 three have to agree. A library that was changed under a living file goes on in that file with its own offsets;
 such a file is refused.
 
-The workload can write every byte of it. What is read here is fit to be shown, not to decide by.
+The workload can write every byte of it. Its values are fit to be shown, not to decide by.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HEADER_BYTES: Final = 2048
 """As much of the beginning holds the header of every layout."""
 
 _LATEST: Final = 1 << 63
-"""Unix seconds from here on are no time."""
+"""Unix seconds from here on are invalid."""
 
 _UUID: Final = re.compile(rb"(GPU|MIG)-[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PREFIXES: Final = (b"GPU-", b"MIG-")
@@ -67,7 +67,7 @@ class NotReady:
 
 
 class Status(IntEnum):
-    """What a process is doing."""
+    """The state of a process."""
 
     EXITED = 0
     RUNNING = 1
@@ -78,7 +78,8 @@ class Status(IntEnum):
 class RegionLayout:
     """Where things are, in bytes from the beginning of the file or, from ``used`` on, of a process's slot.
 
-    ``size`` is that of the structure; the file is one byte longer. Without ``version`` there are no version words.
+    ``size`` is that of the structure; the file is one byte longer. Without ``version`` the structure has no version
+    fields.
     """
 
     name: str
@@ -189,7 +190,7 @@ class DeviceUse(NamedTuple):
 
     @property
     def booked(self) -> tuple[int, ...]:
-        """What the process itself has booked. A counter that was taken below zero has wrapped: it is huge."""
+        """The memory booked by the process itself. A counter that was taken below zero has wrapped: it is huge."""
         return self[:5]
 
 

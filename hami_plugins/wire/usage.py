@@ -1,7 +1,7 @@
-"""What containers use of their cards, beside what they were allocated: the values, and the document that carries them.
+"""Containers' usage of their cards, compared with their allocation: the values, and the document that carries them.
 
-One document tells of one node. Whoever measures writes it (``volcano-vgpu usage -o json``), whoever explains reads it.
-Workloads can forge what is measured: this is to be shown, and no decision may rest on it.
+One document describes one node. ``volcano-vgpu usage -o json`` writes it, ``explain`` reads it. Workloads can forge the
+measurements: show them, but never decide by them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class MemoryDocument(TypedDict):
 
 
 class CardUsageDocument(TypedDict):
-    """What a container uses of one card, beside what it was allocated. Unknown values are null."""
+    """A container's usage of one card, and its allocation. Unknown values are null."""
 
     id: str
     memoryAllocatedBytes: int | None

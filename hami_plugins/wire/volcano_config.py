@@ -59,13 +59,13 @@ def ignored_defaults(*, memory: int, cores: int, count: int) -> tuple[str, ...]:
     A zero, and a count of one, are what Volcano does anyway (Volcano 1.14.1 ``pkg/scheduler/api/devices/util.go``,
     volcano-vgpu-device-plugin 1.12.0 ``pkg/util/util.go``).
     """
-    nobody = "neither Volcano's scheduler nor its device plugin reads it"
+    unread = "neither Volcano's scheduler nor its device plugin reads it"
     instead = (
         ("defaultMemory", memory, 0, "a request without memory gets the whole card"),
         ("defaultCores", cores, 0, "a request without cores has no limit of cores"),
         ("defaultGPUNum", count, 1, "memory without a number is one card, cores without a number are none"),
     )
-    return tuple(f"{word}={found}: {nobody}; {does}" for word, found, usual, does in instead if found != usual)
+    return tuple(f"{word}={found}: {unread}; {does}" for word, found, usual, does in instead if found != usual)
 
 
 def decode(document: object, *, key: str = KEY) -> VolcanoConfig:

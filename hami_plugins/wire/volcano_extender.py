@@ -278,7 +278,7 @@ def event_reply(error: str = "") -> bytes:
 
 
 def evictions_reply(victims: Iterable[PodUid] = ()) -> bytes:
-    """The reply to ``preemptable`` and ``reclaimable``: the pods to evict. Without any nobody is evicted.
+    """The reply to ``preemptable`` and ``reclaimable``: the pods to evict. An empty list evicts none.
 
     Volcano looks UIDs up among the answers of the plugins before, so that the extender has to be the last of its tier.
     """

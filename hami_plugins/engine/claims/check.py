@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from hami_plugins.engine.claims import reasons
-from hami_plugins.engine.claims.matching import Matcher
-from hami_plugins.engine.claims.pools import NodePool, PoolIndex, PoolMember, chosen
-from hami_plugins.engine.claims.rules import ClaimRules, rules_of
-from hami_plugins.engine.claims.search import ClaimSearch, NodeDevices, SearchGivenUpError
-from hami_plugins.engine.claims.wishes import (
+from hami_plugins.engine.claims.device_filter import Matcher
+from hami_plugins.engine.claims.needs import (
+    ClaimNeeds,
     ClaimTrouble,
-    ClaimWish,
     NeededClaim,
     PlainRequest,
     needed,
     of_plain,
 )
+from hami_plugins.engine.claims.pools import NodePool, PoolIndex, PoolMember, chosen
+from hami_plugins.engine.claims.rules import ClaimRules, rules_of
+from hami_plugins.engine.claims.search import ClaimSearch, NodeDevices, SearchGivenUpError
 from hami_plugins.model.claims import (
     ClaimAllocation,
     ClaimedDevice,
@@ -41,7 +41,7 @@ EVENT: Final = "cannot allocate all claims"
 ELSEWHERE: Final = "resourceclaim not available on the node"
 """What kube-scheduler says on a pod (``dynamicresources.go`` of 1.34.4)."""
 
-_NO_WISH: Final = ClaimWish("")
+_NO_WISH: Final = ClaimNeeds("")
 
 ClaimAnswer: TypeAlias = tuple[PlacedClaim, ...] | FilterReason
 """What the claims of a pod get on a node, or why not."""
@@ -55,7 +55,7 @@ class ClaimChecker:
         self._devices: _Devices | None = None
 
     def asked(
-        self, snapshot: ClusterSnapshot, wish: ClaimWish | None, requests: Iterable[tuple[str, int]]
+        self, snapshot: ClusterSnapshot, wish: ClaimNeeds | None, requests: Iterable[tuple[str, int]]
     ) -> AskedClaims | ClaimTrouble | None:
         """The claims that a pod with these plain requests needs; ``None`` where nodes need not be asked."""
         dynamic = snapshot.dynamic

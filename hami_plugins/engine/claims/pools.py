@@ -26,7 +26,9 @@ class CounterScope(NamedTuple):
 
 
 class PoolMember(NamedTuple):
-    """A device of a pool that a node reaches, and who else does. ``beside`` are the devices of its slice."""
+    """A device of a pool that a node reaches, and the other nodes that reach it. ``beside`` are the devices of its
+    slice.
+    """
 
     id: PoolDevice
     device: SliceDevice

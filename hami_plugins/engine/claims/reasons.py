@@ -8,9 +8,9 @@ from typing import Final
 
 from hami_plugins.engine.claims import capacity
 from hami_plugins.engine.claims.constraints import attribute
+from hami_plugins.engine.claims.needs import NeededClaim
 from hami_plugins.engine.claims.pools import PoolMember
 from hami_plugins.engine.claims.search import ClaimedAmounts, NodeDevices, tainted
-from hami_plugins.engine.claims.wishes import NeededClaim
 from hami_plugins.model.claims import ClaimConstraint, ClaimRequest, DeviceChoice
 from hami_plugins.model.quantity import NANO
 from hami_plugins.wire import quantity

@@ -1,7 +1,7 @@
 """Devices that a claim holds and that a vendor's device plugin offers as well: they are in use on their node.
 
-A driver of Dynamic Resource Allocation and a device plugin of one vendor number the same devices. What a claim was
-given there is held by the pod that the claim is reserved for, else by the claim itself.
+A Dynamic Resource Allocation driver and a device plugin of one vendor number the same devices. A device allocated to a
+claim is held by the pod that the claim is reserved for, else by the claim itself.
 """
 
 from __future__ import annotations

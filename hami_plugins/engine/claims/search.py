@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 from hami_plugins.engine.claims import capacity
 from hami_plugins.engine.claims.constraints import ConstraintState
+from hami_plugins.engine.claims.needs import NeededClaim
 from hami_plugins.engine.claims.pools import CounterScope, NodePool, PoolMember
 from hami_plugins.engine.claims.rules import MOST_DEVICES, ClaimRules
-from hami_plugins.engine.claims.wishes import NeededClaim
 from hami_plugins.engine.eligibility import REPELLING
 from hami_plugins.errors import HamiPluginsError
 from hami_plugins.model.claims import ClaimedDevice, ClaimRequest, DeviceChoice, PoolDevice, PoolId, PoolUsage
@@ -90,7 +90,7 @@ class ClaimedAmounts:
         return found
 
     def shared_in_use(self, device: PoolDevice) -> bool:
-        """Whether somebody has a share of a device."""
+        """Whether any pod has a share of a device."""
         return any(name == device.name for name, _ in self.usage.get(device.pool, _FREE).consumed) or any(
             self.amounts.get(device, {}).values()
         )

@@ -1,7 +1,7 @@
 """CEL expressions that choose devices, evaluated by the ``cel`` library with the variables and functions of Kubernetes.
 
-What does not compile is an error with a name. What the library cannot evaluate as Kubernetes does is *unknown*: nothing
-is guessed. Source: package ``cel`` of ``k8s.io/dynamic-resource-allocation`` 0.34.4.
+An expression that does not compile is a named error. One that the library cannot evaluate as Kubernetes does is
+*unknown*: nothing is guessed. Source: package ``cel`` of ``k8s.io/dynamic-resource-allocation`` 0.34.4.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def _compared(one: Mapping[str, str], other: Mapping[str, str]) -> int:
 
 
 def _ordered(value: object) -> int | tuple[object, ...]:
-    """What quantities and versions are ordered by (semver 2.0.0, 11)."""
+    """Sort key of quantities and versions (semver 2.0.0, 11)."""
     if isinstance(value, Mapping) and _QUANTITY in value:
         return int(value[_QUANTITY])
     found = _SEMVER.fullmatch(value[_VERSION]) if isinstance(value, Mapping) and _VERSION in value else None

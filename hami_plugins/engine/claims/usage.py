@@ -81,7 +81,7 @@ def given(dynamic: DynamicResources, pod: Pod, placed: Iterable[PlacedClaim]) ->
 
 
 def without_users(dynamic: DynamicResources, leaves: Callable[[str], bool]) -> DynamicResources:
-    """The same without pods (``leaves`` is asked for ``namespace/name``): claims that nobody uses any more are free.
+    """The same without pods (``leaves`` takes ``namespace/name``): unused claims are free.
 
     Kubernetes' controller deletes those that were made for a pod, and takes their devices from others.
     """

@@ -11,8 +11,8 @@ from operator import is_not
 from typing import Final, NamedTuple, TypeAlias
 
 from hami_plugins.engine.claims.check import AskedClaims
+from hami_plugins.engine.claims.needs import ClaimTrouble
 from hami_plugins.engine.claims.search import SearchStoppedError
-from hami_plugins.engine.claims.wishes import ClaimTrouble
 from hami_plugins.model.claims import PlacedClaim, PoolId, PoolUsage
 from hami_plugins.model.decisions import UNREGISTERED, FilterReason, Refusal
 from hami_plugins.model.nodes import NodeEntry

@@ -32,7 +32,7 @@ class PlainRequest(NamedTuple):
     amount: int
 
 
-class ClaimWish(NamedTuple):
+class ClaimNeeds(NamedTuple):
     """The part of a pod that is about claims: those it names, and resources that a class may stand for."""
 
     namespace: str
@@ -59,10 +59,10 @@ class ClaimTrouble:
     unknown: bool = False
 
 
-def wish_of(pod: Pod, registry: Registry) -> ClaimWish | None:
+def wish_of(pod: Pod, registry: Registry) -> ClaimNeeds | None:
     """The wish of a pod; ``None`` for a pod that has nothing to do with claims."""
     plain = tuple(_plain(pod, registry))
-    return ClaimWish(pod.namespace, pod.claims, plain) if pod.claims or plain else None
+    return ClaimNeeds(pod.namespace, pod.claims, plain) if pod.claims or plain else None
 
 
 def _plain(pod: Pod, registry: Registry) -> Iterator[PlainRequest]:
@@ -72,7 +72,7 @@ def _plain(pod: Pod, registry: Registry) -> Iterator[PlainRequest]:
                 yield PlainRequest(f"container-{at}-{name}", name, amount.whole)
 
 
-def needed(wish: ClaimWish, dynamic: DynamicResources) -> tuple[NeededClaim, ...] | ClaimTrouble:
+def needed(wish: ClaimNeeds, dynamic: DynamicResources) -> tuple[NeededClaim, ...] | ClaimTrouble:
     """The claims that a pod needs, in its order; or why it cannot be placed whatever the nodes have."""
     found: list[NeededClaim] = []
     for wanted in wish.claims:
@@ -126,7 +126,7 @@ def _existing(name: str, claim: ResourceClaim) -> NeededClaim | ClaimTrouble:
 
 
 def _absent(why: str, kind: str, dynamic: DynamicResources, event: str) -> ClaimTrouble:
-    """What is missing is not there, unless the source may not have told of it."""
+    """A missing object does not exist, unless the source may have omitted it."""
     if dynamic.empty:
         return ClaimTrouble(
             why=f"{why} among what was read, and no other object of claims; list {LISTED} as well", unknown=True
@@ -137,7 +137,7 @@ def _absent(why: str, kind: str, dynamic: DynamicResources, event: str) -> Claim
 
 
 def _trouble(claim: NeededClaim, dynamic: DynamicResources) -> ClaimTrouble | None:
-    """What is wrong with a claim whatever the nodes have."""
+    """Defects of a claim that do not depend on nodes."""
     place = f"claim {claim.name}"
     if claim.spec.not_read:
         return ClaimTrouble(why=f"{place}: {claim.spec.not_read} is not understood", unknown=True)
