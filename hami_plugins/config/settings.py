@@ -25,7 +25,7 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import ConfigError, WireError
 from hami_plugins.model.units import VendorName
 from hami_plugins.vendors import BUILTIN, awsneuron, volcano
-from hami_plugins.vendors.volcano_releases import DeviceAssigner, version_of
+from hami_plugins.vendors.volcano_releases import DeviceAssigner, known_names, known_release
 from hami_plugins.wire import volcano_config
 
 _PRODUCTS: Final = "hami_plugins.commands"
@@ -99,8 +99,8 @@ class VolcanoSettings(_Strict):
     @field_validator("release")
     @classmethod
     def _is_a_release(cls, found: str) -> str:
-        if found and version_of(found) is None:
-            raise ValueError("not a release of Volcano; write one such as 1.14.1")
+        if found and known_release(found) is None:
+            raise ValueError(f"not a known release of Volcano; write one of {known_names()}, or a series such as 1.14")
         return found
 
     @field_validator("device_config")
@@ -173,7 +173,7 @@ class DecisionSettings(_Strict):
 
 
 class Settings(DecisionSettings, BaseSettings):
-    """What the planning commands are given."""
+    """Inputs of the planning commands."""
 
     model_config = SettingsConfigDict(extra="forbid", frozen=True, env_prefix=PREFIX, env_nested_delimiter="__")
 

@@ -17,7 +17,7 @@ MOST_SHOWN: Final = 100
 """Characters of a refused value that are shown."""
 
 LISTED: Final = " (`hami-plugins settings` lists all)"
-"""Follows what is said of an unknown setting of our programs."""
+"""Hint that follows the message about an unknown setting of this project's programs."""
 
 _MEMBER: Final = re.compile(r"<\w+\.\w+: ('[^']*')>")
 
@@ -98,7 +98,7 @@ def complaints(error: ValidationError, model: type[BaseModel], *, listed: str = 
 
 
 def said(complaint: ErrorDetails, model: type[BaseModel], *, listed: str = "") -> str:
-    """What is allowed, in words of the file: pydantic spells the members of an enumeration as Python does."""
+    """The allowed values, as the file spells them: pydantic spells the members of an enumeration as Python does."""
     if complaint["type"] == "extra_forbidden":
         *folders, name = map(str, complaint["loc"])
         return unknown(name, names(model, folders)) + listed

@@ -43,7 +43,7 @@ class Listen(Strict):
 
 
 class PageListener(Strict):
-    """Where a process serves a page for people; nobody is asked who they are there."""
+    """Address of a process's page for people; the page has no authentication."""
 
     enabled: bool = Field(False, description="Whether the page of nodes, devices and waiting pods is served.")
     host: str = Field(

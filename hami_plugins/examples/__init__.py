@@ -1,9 +1,9 @@
 """Fleets and workloads that the demo, the documentation and the tests all use, as package data.
 
-``fleets/<name>.yaml`` are declared fleets (``inputs.fleets``), ``workloads/<name>.yaml`` manifests as one would
-hand them to kubectl, ``live/<name>.yaml`` what the demo has beside them: the cards of a node, a job that a gang waits
-for, one that has to wait, pods that fill the last cards, and pods that others leave for. ``vendor/`` has the templates
-of a package that adds a vendor. Nothing is read before it is asked for.
+``fleets/<name>.yaml`` are declared fleets (``inputs.fleets``), ``prices/<name>.yaml`` price tables,
+``workloads/<name>.yaml`` manifests as one would hand them to kubectl, ``live/<name>.yaml`` the other objects of the
+demo: the cards of a node, a job that a gang waits for, one that has to wait, pods that fill the last cards, and pods
+for which others are evicted. ``vendor/`` has the templates of a package that adds a vendor. Files are read on demand.
 """
 
 from __future__ import annotations
@@ -47,6 +47,16 @@ def live_text(name: str) -> str:
     return _text("live", name)
 
 
+def price_names() -> tuple[str, ...]:
+    """The price tables that are shipped, sorted."""
+    return _names("prices")
+
+
+def price_text(name: str) -> str:
+    """A shipped price table; raises ``ManifestError`` with the known names for any other."""
+    return _text("prices", name)
+
+
 def vendor_template(name: str) -> str:
     """The template of a file of a package that adds a vendor."""
     return (_folder("vendor") / f"{name}.in").read_text(encoding="utf-8")
@@ -64,5 +74,5 @@ def _names(kind: str) -> tuple[str, ...]:
 def _text(kind: str, name: str) -> str:
     known = _names(kind)
     if name not in known:
-        raise ManifestError(f"there is no example {name[:60]!r} among the {kind}; known are {', '.join(known)}")
+        raise ManifestError(f"no example {name[:60]!r} among the {kind}; known are {', '.join(known)}")
     return (_folder(kind) / f"{name}.yaml").read_text(encoding="utf-8")

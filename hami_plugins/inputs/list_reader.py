@@ -12,12 +12,14 @@ from hami_plugins.engine.inventory import NodeBuilder, RecordReader, settled, wi
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
 from hami_plugins.inputs.claim_objects import ClaimObjects
+from hami_plugins.inputs.node_pools import NodePoolObjects
 from hami_plugins.model.cluster import ClusterSnapshot, DisruptionBudget, Listing, NamespaceQuota, PodGroup, Queue
 from hami_plugins.model.inventory import NodeObject
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, Problem
 from hami_plugins.model.pods import FINISHED, SUCCEEDED, Pod, PodRecord
 from hami_plugins.model.units import NodeName
 from hami_plugins.wire import koordinator_devices, kubernetes_gangs, objects
+from hami_plugins.wire.fields import Json
 from hami_plugins.wire.gang_keys import GROUP_KEY, TASK_KEY
 from hami_plugins.wire.objects import EvictionEvent
 from hami_plugins.wire.pages import with_kind
@@ -30,7 +32,7 @@ SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-no
 
 
 class ListingReader:
-    """Collects nodes, pods, claims, quotas, budgets, queues and pod groups in any order, then makes the snapshot.
+    """Collects nodes, pods, claims, quotas, budgets, queues, pod groups and node pools, then makes the snapshot.
 
     ``progress`` gets the number of items of lists that were read, and in the end the number of nodes that were built.
     """
@@ -51,6 +53,7 @@ class ListingReader:
         self._groups: dict[str, PodGroup] = {}
         self._succeeded: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._claims = ClaimObjects()
+        self._pools = NodePoolObjects()
         self._priorities: dict[str, int] = dict(SYSTEM_PRIORITIES)
         self._never_preempting: set[str] = set()
         self._evicted: dict[str, EvictionEvent] = {}
@@ -87,7 +90,7 @@ class ListingReader:
             if self._progress is not None:
                 self._progress(1)
 
-    def _take(self, kind: str, raw: object, place: str) -> None:
+    def _take(self, kind: str, raw: Json, place: str) -> None:
         self._kinds[kind] += 1
         match kind:
             case "Node":
@@ -112,7 +115,7 @@ class ListingReader:
             case "PodGroup" | "Workload":
                 self._take_group(kind, raw, place)
             case _:
-                if not self._claims.takes(kind, raw):
+                if not self._claims.takes(kind, raw) and not self._pools.takes(kind, raw):
                     self._take_about_evictions(kind, raw)
 
     def _take_group(self, kind: str, raw: object, place: str) -> None:
@@ -210,6 +213,7 @@ class ListingReader:
             listing=None if self._complete else self._listing(),
             evicted={name: event.message for name, event in self._evicted.items()},
             dynamic=dynamic,
+            pools=self._pools.finish(),
         )
 
     def _listing(self) -> Listing:

@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 class Outdated(NamedTuple):
     """A name that documents or older releases use and nothing reads any more, and what to write today.
 
-    ``successor`` is empty when there is no single one; ``hint`` says what then. ``why`` says who gave the name up.
+    ``successor`` is empty when there is no single one; then ``hint`` is the advice. ``why`` names the project that
+    dropped the name.
     """
 
     successor: str
@@ -51,7 +52,7 @@ RESOURCES: Final[Mapping[str, Outdated]] = {
 
 
 def remark(resource: str) -> str:
-    """What to write in place of a name that is no longer read, as the end of a sentence about it; else nothing."""
+    """The replacement for a name that is no longer read, as the end of a sentence about it; else empty."""
     old = RESOURCES.get(resource)
     if old is None:
         return ""

@@ -26,6 +26,7 @@ from hami_plugins.inputs.vocabulary import (
 )
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.vendors.volcano import STRATEGY_KEYS
 
 _PREFERENCE: Final = re.compile(r"(^(no-?)?use-)|uuid|gpu|npu|policy|-mode$|bind|type$|weights", re.IGNORECASE)
 """Keys that look like a preference for a scheduler."""
@@ -165,7 +166,7 @@ def _strangers(pod: AnnotatedPod) -> Iterator[str]:
     words = pod.vocabulary
     for key in pod.annotations:
         known = key in words.readers or key in POLICY_KEYS or key in words.written or key in words.of_nodes
-        other = key in DEAD_KEYS or key in WRONG_VOLCANO_KEYS or key in words.resources
+        other = key in DEAD_KEYS or key in WRONG_VOLCANO_KEYS or key in words.resources or key in STRATEGY_KEYS
         if "/" in key and not known and not other and key != IGNORE_KEY:
             yield key
 

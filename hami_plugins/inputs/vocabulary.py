@@ -60,7 +60,7 @@ BOOKKEEPING_KEYS: Final = frozenset(
         "volcano.sh/bind-phase", "volcano.sh/bind-time",
     }
 )  # fmt: skip
-"""What schedulers and node agents write on pods, beside the keys that vendors name."""
+"""Annotations that schedulers and node agents write on pods, besides the keys that vendors name."""
 
 
 def domain(word: str) -> str:

@@ -23,7 +23,7 @@ ChargeSource = Literal["prometheus", "journal"]
 
 
 class ChargeDocument(TypedDict):
-    """What one owner is charged for one vendor's devices."""
+    """One owner's charges for one vendor's devices."""
 
     namespace: str
     queue: str

@@ -84,7 +84,7 @@ class DefragDocument(TypedDict):
     found: bool
     """Whether the moves reach the goal."""
     why: str
-    """Why there are no moves; empty where the goal is reached."""
+    """Why there are no moves; empty if the goal is reached."""
     moves: list[MoveDocument]
     """In the order in which they can be carried out."""
     room: list[RoomDocument]
@@ -138,7 +138,7 @@ def table(plan: DefragPlan) -> Table:
 
 
 def lines(found: DefragPlan | NoMoves) -> Iterator[TextLine]:
-    """What the moves are good for, and which pods stay."""
+    """The benefit of the moves, and the pods that stay."""
     if isinstance(found, NoMoves):
         yield TextLine(found.why, "bad")
     else:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from hami_plugins.explain import Explanation, PendingExplanation, RunningExplanation, flaws, preemption
+from hami_plugins.explain import Explanation, PendingExplanation, RunningExplanation, flaws, growth, preemption
 from hami_plugins.explain.answers import PodAnswer
 from hami_plugins.explain.enqueue import holder_words
 from hami_plugins.explain.messages import choice_words
@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from hami_plugins.engine.registry import Registry
     from hami_plugins.explain.answers import Answers, CountedReason
     from hami_plugins.explain.drawings import Drawing
+    from hami_plugins.explain.growth import PoolGrowth
     from hami_plugins.inputs.fleets.catalog import ShippedFleet, ShippedShape
     from hami_plugins.inputs.workloads import Ignored
     from hami_plugins.model.dialect import Dialect
     from hami_plugins.model.nodes import Problem
     from hami_plugins.model.pods import ResourceList
     from hami_plugins.model.units import NodeName
-    from hami_plugins.output import schema
+    from hami_plugins.output import cost_schema, schema
     from hami_plugins.plan.completeness import Gap
     from hami_plugins.plan.preemption import PlanEvictions
     from hami_plugins.queueing.queues import QueueShortage
@@ -43,12 +44,13 @@ def plan(
     *,
     submitted: Submission | None = None,
     dialect: Dialect | None = None,
+    cost: cost_schema.CostDocument | None = None,
 ) -> schema.PlanDocument:
     """A whole plan, in the order in which its pods were decided.
 
     With ``dialect`` only the scheduler of that dialect writes annotations; otherwise each pod's own does.
     """
-    made = streamed_plan(content, answers, submitted=submitted, dialect=dialect)
+    made = streamed_plan(content, answers, submitted=submitted, dialect=dialect, cost=cost)
     return cast("schema.PlanDocument", {**made, "pods": list(cast("Iterator[schema.PodDocument]", made["pods"]))})
 
 
@@ -58,6 +60,7 @@ def streamed_plan(
     *,
     submitted: Submission | None = None,
     dialect: Dialect | None = None,
+    cost: cost_schema.CostDocument | None = None,
 ) -> Mapping[str, object]:
     """The same, with the pods as an iterator: a plan may have very many."""
     submitted = submitted or Submission()
@@ -81,6 +84,7 @@ def streamed_plan(
         "ignored": [_ignored(each) for each in submitted.ignored],
         "problems": problems(content.before.problems),
         "warnings": warnings(content.gaps),
+        "cost": cost,
         "listed": {} if listing is None else dict(sorted(listing.kinds.items())),
     }
 
@@ -114,6 +118,7 @@ def pod(answer: PodAnswer, *, dialect: Dialect | None = None) -> schema.PodDocum
         "counterfactuals": [
             {"changes": list(each.changes), "words": each.sentence, "node": each.node} for each in answer.ways_out
         ],
+        "growth": [_growth(each) for each in answer.growth],
         "annotations": dict(sorted(content.annotations.items())) if writes else {},
         "labels": dict(sorted(content.labels.items())) if writes else {},
         "notes": list(content.notes),
@@ -124,7 +129,7 @@ def pod(answer: PodAnswer, *, dialect: Dialect | None = None) -> schema.PodDocum
 def explanation(
     found: Explanation, registry: Registry, usages: Iterable[ContainerUsage] = ()
 ) -> schema.ExplanationDocument:
-    """All about one pod; ``usages`` are the containers that are to be told of beside it."""
+    """The document about one pod; ``usages`` are the containers whose usage it includes."""
     about = found.about
     return {
         "apiVersion": API_VERSION,
@@ -244,6 +249,21 @@ def _nearest(drawing: Drawing) -> schema.NearestDocument:
         "node": drawing.node,
         "devices": [spot.index for spot in meant],
         "holders": [{"pod": pod, "devices": devices} for pod, devices in holders.items()],
+    }
+
+
+def _growth(found: PoolGrowth) -> cost_schema.GrowthDocument:
+    return {
+        "pool": found.pool.name,
+        "autoscaler": found.pool.autoscaler.value,
+        "instanceType": found.instance_type,
+        "nodes": found.nodes,
+        "present": found.pool.present,
+        "limit": found.limit,
+        "costPerHour": None if found.cost is None else f"{found.cost:.2f}",
+        "currency": None if found.cost is None or found.prices is None else found.prices.currency,
+        "blocks": [{"kind": each.kind.value, "message": each.message, "remedy": each.remedy} for each in found.blocks],
+        "words": growth.sentence(found),
     }
 
 

@@ -63,6 +63,7 @@ def answer_of(about: PendingExplanation, registry: Registry) -> PodAnswer:
         causes=() if about.why is None else causes_of(about.why, registry, names),
         ways_out=(*ways_out_of(about.offers, names, registry), *ways_through(about.freed)),
         holders=about.holders,
+        growth=about.growth,
         evictions=about.evictions,
         in_vain=about.in_vain,
     )

@@ -14,7 +14,7 @@ from typing import Final
 from hami_plugins.explain.drawings import DeviceMark, Drawing, DrawnDevice, DrawnLink
 
 _WIDTH: Final = 5
-"""Columns of one device; the link beside it takes two more."""
+"""Columns of one device; its link takes two more."""
 
 
 def lines(drawing: Drawing) -> tuple[str, ...]:

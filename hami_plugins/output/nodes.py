@@ -153,7 +153,7 @@ def _held(use: DeviceOccupancy) -> Sequence[Segment]:
 
 
 def _room(use: DeviceOccupancy) -> tuple[_Room, int]:
-    """What has become of the part that nobody holds, and how much it is."""
+    """The state of the unallocated part, and its size."""
     if use.overbooked:
         return "overbooked", sum(segment.amount for segment in use.segments) - use.total
     for part, word in _ROOMS:

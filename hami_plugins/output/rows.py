@@ -17,8 +17,8 @@ class TableRow:
 class Table:
     """Columns and rows.
 
-    ``whole`` are columns that should not be broken, ``optional`` those that go first where there is no room (in this
-    order), ``wrapped`` those that are broken before any goes, ``toned`` is the one that shows the tone.
+    ``whole`` are columns that must not be wrapped, ``optional`` those that are dropped first if space is short (in this
+    order), ``wrapped`` those that are wrapped before any is dropped, ``toned`` is the one that shows the tone.
     """
 
     columns: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Findings as SARIF 2.1.0, the form in which code hosts show the findings of CI beside the lines they are about.
+"""Findings as SARIF 2.1.0, the format in which code hosts show CI findings next to the affected lines.
 
 Source: the OASIS standard "Static Analysis Results Interchange Format (SARIF) Version 2.1.0", sections 3.13 to 3.58.
 """

@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from typing_extensions import TypedDict
 
+from hami_plugins.output.cost_schema import CostDocument, GrowthDocument
 from hami_plugins.wire.usage import ContainerUsageDocument
 
 API_VERSION: Final = "hami-plugins.io/v1alpha1"
@@ -235,7 +236,7 @@ class ClaimedDeviceDocument(TypedDict):
     pool: str
     device: str
     shared: bool
-    """Whether other claims may have the device, too."""
+    """Whether other claims may have the device as well."""
     consumed: dict[str, str]
     """What is taken of the capacities of a shared device."""
     adminAccess: bool
@@ -277,13 +278,15 @@ class PodDocument(TypedDict):
     gate: EnqueueDocument | None
     """Null for a pod that no queue and no limit of the cluster holds back."""
     counterfactuals: list[CounterfactualDocument]
+    growth: list[GrowthDocument]
+    """What node pools can do for the workload, the best first; empty without pools."""
     annotations: dict[str, str]
     """What the scheduler of the dialect writes on the pod."""
     labels: dict[str, str]
     notes: list[str]
     """Where the upstream scheduler may do otherwise."""
     preemption: PreemptionDocument | None
-    """Null where no victims were looked for: it has a place, or nobody asked."""
+    """Null if no victims were searched for: the pod has a place, or preemption was not requested."""
 
 
 class FlawDocument(TypedDict):
@@ -338,7 +341,7 @@ class EvictionDocument(TypedDict):
     message: str
     """The message of the last event about it; empty where the listing has none."""
     successors: list[str]
-    """The pods that take its place, as far as the listing tells."""
+    """The pods that take its place, as far as the listing shows them."""
 
 
 class ExplanationDocument(TypedDict):
@@ -437,6 +440,8 @@ class PlanDocument(TypedDict):
     ignored: list[IgnoredDocument]
     problems: list[ProblemDocument]
     warnings: list[WarningDocument]
+    cost: CostDocument | None
+    """Null without --prices."""
     listed: dict[str, int]
     """How many objects of each kind the dump of the cluster has; empty for a live cluster and for a fleet."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from hami_plugins.engine.registry import Registry
-from hami_plugins.explain import drawings, messages, preemption
+from hami_plugins.explain import drawings, growth, messages, preemption
 from hami_plugins.explain.answers import WorkloadRefusal, briefly
 from hami_plugins.explain.drawings import Drawing
 from hami_plugins.explain.enqueue import holder_lines
@@ -82,6 +82,8 @@ def refusal(content: WorkloadRefusal, drawn: set[Drawing] | None = None) -> tupl
     lines += [TextLine(f"  {words}", "warn") for words in holder_lines(answer.holders)]
     lines += [TextLine(f"  {words}", "warn") for words in content.preemption]
     lines += [TextLine(f"  -> {way_out.sentence}", "good") for way_out in answer.ways_out]
+    for each in answer.growth:
+        lines += [TextLine(f"  {words}", "good" if each.fits else "warn") for words in growth.lines(each)]
     upstream = answer.plan.words
     if upstream and upstream not in answer.why:
         lines.append(TextLine(f"  scheduler event: {upstream}", "dim"))
@@ -188,7 +190,7 @@ def _is_placed(pod: PodPlan) -> bool:
 
 
 def alike(pod: PodPlan) -> tuple[str, ...]:
-    """What replicas in one row have in common: how far they get, their node, and the shape of their slices."""
+    """The common values of replicas in one row: how far they get, their node, and the shape of their slices."""
     placed = pod.place
     if placed is None:
         return (status(pod),)

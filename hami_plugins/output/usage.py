@@ -1,4 +1,4 @@
-"""What containers use beside what they were allocated, in words: for the page, for explanations, and as a table."""
+"""Containers' usage compared with their allocation: for the page, for explanations, and as a table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from hami_plugins.explain import Explanation, RunningExplanation
 from hami_plugins.model.decisions import Placed
-from hami_plugins.model.units import DeviceId
+from hami_plugins.model.units import MEBIBYTE, DeviceId
 from hami_plugins.occupancy.devices import SegmentUnit
 from hami_plugins.output.page.bars import amount_words
 from hami_plugins.output.rows import Table, TableRow, TextLine
@@ -17,12 +17,11 @@ from hami_plugins.wire import usage
 from hami_plugins.wire.usage import CardUsage, ContainerUsage, NodeUsage, ReadStatus, UsageDoubt
 
 MOST_TOLD: Final = 3
-"""Pods that are named beside one that waits, because they leave much unused."""
+"""Pods that are named with a waiting one, because they leave much unused."""
 
 LEAST_UNUSED: Final = 1 << 30
 """So many bytes of an allocation have to be unused before they are worth a word."""
 
-_MIB: Final = 1 << 20
 _COLUMNS: Final = ("POD", "CONTAINER", "CARD", "ALLOCATED", "USED", "SM", "LAST KERNEL", "PROCESSES", "REMARK")
 _SPANS: Final = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 _READINGS: Final = {
@@ -69,7 +68,7 @@ class Usages:
         )
 
     def wasteful(self, most: int = MOST_TOLD) -> tuple[ContainerUsage, ...]:
-        """Who leaves most of his allocation unused, the worst first."""
+        """The containers that leave most of their allocation unused, the worst first."""
         found = [each for containers in self.pods.values() for each in containers if each.unused >= LEAST_UNUSED]
         return tuple(nlargest(most, found, key=lambda each: each.unused))
 
@@ -146,7 +145,7 @@ def _cells(card: CardUsage | None) -> tuple[str, str, str, str]:
 
 
 def _amount(found: int | None) -> str:
-    return "-" if found is None else amount_words(SegmentUnit.MEMORY, found // _MIB)
+    return "-" if found is None else amount_words(SegmentUnit.MEMORY, found // MEBIBYTE)
 
 
 def _age(seconds: float | None) -> str:

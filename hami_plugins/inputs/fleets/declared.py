@@ -142,7 +142,7 @@ def shape_of(group: NodeGroup) -> FleetShape:
 
 
 def objects_of(fleet: Fleet) -> list[dict[str, object]]:
-    """The Node objects, and those that are published of nodes' cards beside them."""
+    """The Node objects, and the objects that publish the cards of nodes."""
     published = (_cards(fleet.name, group, name).published for group, name in _names(fleet))
     names = (name for _, name in _names(fleet))
     return nodes_of(fleet) + [
@@ -227,7 +227,7 @@ def _known(entry: Field, *names: str) -> None:
 
 
 def _unknown(shape: str) -> str:
-    return f"there is no shape {shape[:60]!r}; known are {', '.join(SHAPES)}"
+    return f"no shape {shape[:60]!r}; known are {', '.join(SHAPES)}"
 
 
 def _node(fleet: str, shape: FleetShape, group: NodeGroup, name: str) -> dict[str, object]:
@@ -296,7 +296,9 @@ def _resources(shape: FleetShape, cards: Cards, group: NodeGroup, devices: int) 
 
 
 def _left_for_pods(host: HostShape) -> dict[str, str]:
-    """What kubelet keeps for the system and for eviction is EKS' share: 390m of 128 CPUs, 1.5 GiB for 110 pods."""
+    """The kubelet's reservations for the system and for eviction are the EKS values: 390m of 128 CPUs, 1.5 GiB for 110
+    pods.
+    """
     millis = 60 + 10 * (host.cpus > 1) + 5 * min(max(host.cpus - 2, 0), 2) + max(host.cpus - 4, 0) * 5 // 2
     kept = 255 + 11 * _MAX_PODS + 100
     return {

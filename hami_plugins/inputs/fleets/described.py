@@ -133,7 +133,7 @@ def _vendor(entry: Field) -> VendorSpec:
             return spec
     near = get_close_matches(named, map(str, specs), n=1, cutoff=0.5)
     hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(specs)}"
-    raise entry.fault(f"there is no vendor {named[:60]!r}; {hint} (hami-plugins vendors lists them)", "vendor")
+    raise entry.fault(f"no vendor {named[:60]!r}; {hint} (hami-plugins vendors lists them)", "vendor")
 
 
 _KNOWN: Final[Mapping[str, _Defaults]] = {

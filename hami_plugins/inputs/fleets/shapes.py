@@ -200,7 +200,7 @@ def _pair_score(gpu: Gpu, one: int, other: int, count: int) -> int:
 
 
 def _volcano_register(gpu: Gpu, ids: list[DeviceId], unhealthy: frozenset[int]) -> Mapping[str, str]:
-    """Memory is in MiB (factor 1): capacity is patched into the node's status, so kubelet's 4 MB limit is no matter."""
+    """Memory is in MiB (factor 1): capacity is patched into the node's status, so the 4 MB limit does not apply."""
     register = volcano.encode_register(
         RegisteredDevice(
             id=id_,
@@ -294,7 +294,7 @@ def _serial(seed: str) -> DeviceId:
     return DeviceId(f"DCU-TZ1S{digits:012d}")
 
 
-def _neuron(cores: int, *, efa: int) -> Callable[[Identity], Cards]:
+def neuron(cores: int, *, efa: int) -> Callable[[Identity], Cards]:
     """AWS' plugin advertises devices and, for each, its logical cores; its old ``neurondevice`` ended with SDK 2.22."""
     each = {"aws.amazon.com/neuron": 1, "aws.amazon.com/neuroncore": cores}
     return lambda _: Cards(each=each, once={"vpc.amazonaws.com/efa": efa} if efa else {})
@@ -340,11 +340,11 @@ SHAPES: Final[Mapping[str, FleetShape]] = {
         _shape("310px4", HostShape("atlas-800-3010", 64, 512), 4, _ascend(_310P, 4)),
         _shape("mlu370x8", HostShape("mlu-x1000", 128, 1024), 8, _mlu(MiB(49152))),
         _shape("dcu-z100x4", HostShape("sugon-x7840", 64, 512), 4, _dcu("DCU-Z100", MiB(16384), 4, 4)),
-        _shape("trn1.32xlarge", HostShape("trn1.32xlarge", 128, 512), 16, _neuron(2, efa=8)),
-        _shape("trn1n.32xlarge", HostShape("trn1n.32xlarge", 128, 512), 16, _neuron(2, efa=16)),
+        _shape("trn1.32xlarge", HostShape("trn1.32xlarge", 128, 512), 16, neuron(2, efa=8)),
+        _shape("trn1n.32xlarge", HostShape("trn1n.32xlarge", 128, 512), 16, neuron(2, efa=16)),
         # Eight physical cores per device, two of which make one logical core (LNC 2, the default).
-        _shape("trn2.48xlarge", HostShape("trn2.48xlarge", 192, 2048), 16, _neuron(4, efa=16)),
-        _shape("inf2.48xlarge", HostShape("inf2.48xlarge", 192, 768), 12, _neuron(2, efa=0)),
+        _shape("trn2.48xlarge", HostShape("trn2.48xlarge", 192, 2048), 16, neuron(4, efa=16)),
+        _shape("inf2.48xlarge", HostShape("inf2.48xlarge", 192, 768), 12, neuron(2, efa=0)),
     )
 }
 """Every shape by name."""

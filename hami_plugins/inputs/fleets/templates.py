@@ -1,8 +1,8 @@
-"""Nodes that do not exist yet: what they would say of their devices, by the shape that somebody declared for them.
+"""Nodes that do not exist yet: the devices they would report, by their declared shape.
 
-An autoscaler asks a scheduler about the nodes that it could create. Those have labels and plain resources, and nothing
-that a node agent writes. Which shape a node has is said by its label ``hami-plugins.io/fleet-shape``, or else by the
-first declared template whose labels it has.
+An autoscaler asks a scheduler about the nodes that it could create. Those have labels and plain resources, but no
+annotations of a node agent. A node's shape is named by its label ``hami-plugins.io/fleet-shape``, or else it is that of
+the first declared template whose labels the node has.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def read(text: str, *, source: str) -> tuple[Document, ...]:
     """The Kubernetes objects of a YAML or JSON text, in order; lists (``kind: List``, ``PodList``...) give their items.
 
     ``source`` is the name that errors give the text. Raises ``ManifestError`` with file, document, line and column when
-    the text is neither YAML nor JSON (see ``trees.read``), or a document is no mapping or has no kind or apiVersion.
+    the text is neither YAML nor JSON (see ``trees.read``), or a document is not a mapping or has no kind or apiVersion.
     """
     return tuple(item for document in mappings(text, source=source) for item in _objects(document))
 

@@ -140,7 +140,7 @@ class _Fresh(NamedTuple):
 def _moves(before: Mapping[str, object], after: Mapping[str, object]) -> Iterator[_Kept | _Gone | _Fresh]:
     """Every entry in its order; one that is new where others went takes the place of one of them, with its comment.
 
-    What has parts is written apart.
+    Values with parts are written separately.
     """
     gone: list[str] = []
     fresh: list[str] = []

@@ -16,7 +16,7 @@ API_VERSION: Final = "hami-plugins.io/v1alpha1"
 def document(
     raws: Iterable[object], registry: Registry, *, taken_at: str, redacted: bool = False, complete: bool = False
 ) -> dict[str, object]:
-    """The file's content. ``taken_at`` (RFC 3339) is told to readers and changes no answer.
+    """The file's content. ``taken_at`` (RFC 3339) is shown to readers and changes no answer.
 
     ``complete`` says that the source has every object that there is, so that a kind without any is not missing.
     """

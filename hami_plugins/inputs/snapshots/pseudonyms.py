@@ -25,7 +25,7 @@ from hami_plugins.inputs.snapshots.published import (
 
 
 class Named(StrEnum):
-    """What a name is of; the names of one kind are numbered together."""
+    """The category of a name; the names of one category are numbered together."""
 
     NODE = "node"
     NAMESPACE = "namespace"
@@ -46,6 +46,9 @@ class Named(StrEnum):
     CLAIM = "claim"
     REQUEST = "request"
     ATTRIBUTE = "attribute"
+    NODE_POOL = "node-pool"
+    NODE_GROUP = "node-group"
+    NODE_CLASS = "node-class"
 
 
 _GIVEN: Final[Mapping[Named, tuple[tuple[str, ...], tuple[str, ...]]]] = {

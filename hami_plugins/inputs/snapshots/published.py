@@ -1,4 +1,4 @@
-"""What a redacted snapshot keeps as it is: the one list that the redaction, its documentation and its command read.
+"""Texts that a redacted snapshot keeps: the one list that the redaction, its documentation and its command read.
 
 A text stays only if it is a word of this list, is built of such words and short numbers, or has one of the forms. The
 words belong to products and to Kubernetes, so that they name no person, team, site or machine.
@@ -30,7 +30,7 @@ MODELS: Final = """
     Biren166 Biren166M BR100 BR104 BR106 BR166
     AWS Neuron AWSNeuron Inferentia Inferentia2 Trainium Trainium2 inf1 inf2 trn1 trn1n trn2 trn2u trn3
     """
-"""Names of devices and their makers, and the parts that names are put together from."""
+"""Names of devices and vendors, and the parts of composed names."""
 
 STATES: Final = """
     Pending Running Succeeded Failed Unknown Active Terminating Inqueue Completed Open Closed Closing Bound Available
@@ -42,6 +42,8 @@ STATES: Final = """
     NoSchedule PreferNoSchedule NoExecute Equal Exists In NotIn DoesNotExist Gt Lt DoNotSchedule ScheduleAnyway Honor
     DisruptionTarget PreemptionByScheduler EvictionByEvictionAPI DeletionByTaintManager TerminationByKubelet
     Ignore Always OnFailure Never PreemptLowerPriority Requesting Reported Deleted UTC Healthy Unhealthy
+    NodeClassReady ValidationSucceeded NodeRegistrationHealthy SubnetsReady SecurityGroupsReady AMIsReady
+    InstanceProfileReady CapacityReservationsReady PlacementGroupReady Backoff active expiring reserved
     BestEffort NotBestEffort NotTerminating PriorityClass CrossNamespacePodAffinity VolumeAttributesClass
     """
 """States, operators and effects of Kubernetes, Volcano and the node agents."""
@@ -55,7 +57,9 @@ VOCABULARY: Final = """
     aws-device linked fours-and-eights singles pairs default vir01 vir02 vir02_1c vir03_1c_8g vir04 vir04_3c
     vir04_3c_ndvpp vir04_4c_dvpp vir05_1c_8g vir05_1c_16g vir06_1c_16g vir08 vir10_3c_16g vir10_3c_16g_nm
     vir10_3c_32g vir10_4c_16g_m vir12_3c_32g vir16 ndvpp dvpp nm cambricon-mlu enflame-drs
-    DaemonSet ReplicaSet StatefulSet
+    DaemonSet ReplicaSet StatefulSet EC2NodeClass NodeClass CAPACITY_BLOCK
+    p4d p4de p5 p5e p5en p6-b200 g4dn g5 g6 g6e trn inf p g
+    xlarge 2xlarge 3xlarge 4xlarge 6xlarge 8xlarge 12xlarge 16xlarge 24xlarge 32xlarge 48xlarge
     """
 """Modes, policies, families of sets, kinds of devices and of controllers."""
 
@@ -98,11 +102,12 @@ VARIABLES: Final = (
 
 KINDS: Final = (
     "v1", "resource.k8s.io", "scheduling.k8s.io", "scheduling.volcano.sh", "scheduling.koordinator.sh",
-    "scheduling.sigs.k8s.io", "scheduling.x-k8s.io",
+    "scheduling.sigs.k8s.io", "scheduling.x-k8s.io", "karpenter.sh", "karpenter.k8s.aws", "eks.amazonaws.com",
 )  # fmt: skip
 """Groups of APIs; versions such as ``v1beta1`` stay."""
 
 RESOURCES: Final = (
+    "nodes", "habana.ai/gaudi", "vpc.amazonaws.com/pod-eni",
     "cpu", "memory", "pods", "ephemeral-storage", "storage", "persistentvolumeclaims", "services", "secrets",
     "configmaps", "replicationcontrollers", "resourcequotas", "vpc.amazonaws.com/efa", "nvidia.com/gpu.shared",
     "aws.amazon.com/neurondevice", "koordinator.sh/rdma", "koordinator.sh/fpga", "koordinator.sh/gpu-memory-ratio",
@@ -128,7 +133,11 @@ LABELS: Final = (
     "node.cloudprovider.kubernetes.io/uninitialized", "pod-template-generation", "pod-template-hash",
     "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index", "topology.kubernetes.io/region",
     "topology.kubernetes.io/zone", "eks.amazonaws.com/capacityType", "eks.amazonaws.com/nodegroup",
-    "karpenter.sh/capacity-type", "karpenter.sh/nodepool", "k8s.amazonaws.com/accelerator",
+    "karpenter.sh/capacity-type", "karpenter.sh/nodepool", "karpenter.k8s.aws/instance-category",
+    "karpenter.k8s.aws/instance-cpu", "karpenter.k8s.aws/instance-family", "karpenter.k8s.aws/instance-generation",
+    "karpenter.k8s.aws/instance-memory", "karpenter.k8s.aws/instance-size", "hami-plugins.io/capacity-block-end",
+    "karpenter.k8s.aws/capacity-reservation-id", "karpenter.k8s.aws/capacity-reservation-type",
+    "alpha.eksctl.io/nodegroup-name", "k8s.amazonaws.com/accelerator",
     "node.kubernetes.io/node-group", "topology.k8s.aws/network-node-layer-1", "topology.k8s.aws/network-node-layer-2",
     "topology.k8s.aws/network-node-layer-3", "topology.k8s.aws/zone-id", "topology.ebs.csi.aws.com/zone",
     "neuron.amazonaws.com/ultraserver-server-id-2", "neuron.amazonaws.com/ultraserver-node-id-2",
@@ -149,9 +158,9 @@ LABELS: Final = (
     "hami-plugins.io/neuron-sets", "gpu-uuid",
     gang_keys.GROUP_KEY, gang_keys.VOLCANO_GROUP_KEY, gang_keys.COSCHEDULING_LABEL, gang_keys.KOORDINATOR_GROUP_LABEL,
     gang_keys.KOORDINATOR_OLD_GROUP_LABEL, gang_keys.KOORDINATOR_GANG_KEY, gang_keys.KOORDINATOR_LEAST_KEY,
-    gang_keys.KOORDINATOR_MODE_KEY, gang_keys.QUEUE_KEY, gang_keys.JOB_QUEUE_KEY, gang_keys.TASK_KEY,
-    gang_keys.TASK_INDEX_KEY, gang_keys.MIN_MEMBER_KEY, NODE_POLICY_KEY, DEVICE_POLICY_KEY, NUMA_BIND_KEY,
-    scoring_weights.KEY, "volcano.sh/vgpu-node", "hami.io/vgpu-node", "mthreads.com/predicate-node",
+    gang_keys.KOORDINATOR_MODE_KEY, gang_keys.QUEUE_KEY, gang_keys.QUEUE_GATE_KEY, gang_keys.JOB_QUEUE_KEY,
+    gang_keys.TASK_KEY, gang_keys.TASK_INDEX_KEY, gang_keys.MIN_MEMBER_KEY, NODE_POLICY_KEY, DEVICE_POLICY_KEY,
+    NUMA_BIND_KEY, scoring_weights.KEY, "volcano.sh/vgpu-node", "hami.io/vgpu-node", "mthreads.com/predicate-node",
     "aws.amazon.com/predicate-node",
 )  # fmt: skip
 """Keys of labels, annotations and taints that products document."""
@@ -170,7 +179,16 @@ DOMAINS: Final = (
 NUMBERED: Final = tuple(
     name
     for name in LABELS
-    if name.startswith(("nvidia.com/", "apps.kubernetes.io/", "volcano.sh/task-index", "gang.scheduling"))
+    if name.startswith(
+        (
+            "nvidia.com/",
+            "karpenter.k8s.aws/",
+            "hami-plugins.io/",
+            "apps.kubernetes.io/",
+            "volcano.sh/task-index",
+            "gang.scheduling",
+        )
+    )
 )
 """Labels whose numbers stay. Other labels' whole numbers become their rank, so that Gt and Lt answer the same."""
 

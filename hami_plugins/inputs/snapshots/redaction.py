@@ -1,7 +1,7 @@
 """Snapshots that can be handed to strangers: only published words stay, and answers stay the same.
 
-Every text of an object is either a word of ``published``, or it becomes a pseudonym, the same wherever it is written.
-What is not of the expected type is redacted as a whole, so that it stays as unreadable as it was.
+Every text of an object is either a word of ``published``, or it becomes a pseudonym, the same wherever it occurs. A
+value of an unexpected type is redacted as a whole, so it stays as unreadable as it was.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from hami_plugins.inputs.snapshots.claim_rules import (
     MADE_FOR_PODS,
     USED_BY_CONTAINERS,
 )
+from hami_plugins.inputs.snapshots.pool_rules import POOL_OBJECTS
 from hami_plugins.inputs.snapshots.pseudonyms import Named, Pseudonyms, SecretCollector
 from hami_plugins.inputs.snapshots.published import VARIABLES, Published
 from hami_plugins.inputs.snapshots.trimmer import Trimmer
 from hami_plugins.inputs.snapshots.walk import Walk
 from hami_plugins.inputs.snapshots.walk_rules import (
     AMOUNTS,
+    CONDITIONS,
     KEYS,
     LABELS,
     NAMESPACE,
@@ -40,6 +42,7 @@ from hami_plugins.inputs.snapshots.walk_rules import (
     of_text,
     requirement,
 )
+from hami_plugins.wire.scheduling_gates import OF_KUEUE
 
 _SCHEDULER_IMAGE: Final = re.compile(
     r"(?:.*/)?vc-scheduler:(v?\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)(?:[-+@].*)?", re.DOTALL | re.ASCII
@@ -95,7 +98,7 @@ def _environment(walk: Walk, raw: object) -> object:
 
 
 def _image(_: Walk, text: str) -> str:
-    """Only what tells the release of Volcano's scheduler stays."""
+    """Only the release of Volcano's scheduler is kept."""
     match = _SCHEDULER_IMAGE.fullmatch(text)
     return "image" if match is None else f"vc-scheduler:{match[1]}"
 
@@ -157,6 +160,14 @@ _SPREAD: Final = members(
         "nodeTaintsPolicy": WORD,
     }
 )
+
+
+def _gate(_walk: Walk, raw: object) -> dict[str, str]:
+    """Those of Kueue, whose names are in its documentation, keep them."""
+    name = str(raw.get("name")) if isinstance(raw, Mapping) else ""
+    return {"name": name if name in OF_KUEUE else "gate"}
+
+
 _POD: Final = members(
     {
         "nodeName": name_of(Named.NODE),
@@ -165,7 +176,7 @@ _POD: Final = members(
         "priorityClassName": name_of(Named.CLASS),
         "preemptionPolicy": WORD,
         "runtimeClassName": name_of(Named.RUNTIME),
-        "schedulingGates": each_of(lambda _walk, _raw: {"name": "gate"}),
+        "schedulingGates": each_of(_gate),
         "schedulingGroup": members({"podGroupName": _GROUP}),
         "workloadRef": members({"name": _GROUP, "podGroup": _GROUP, "podGroupReplicaKey": _GROUP}),
         "overhead": AMOUNTS,
@@ -188,7 +199,7 @@ _OBJECTS: Final[Mapping[str, Rule]] = {
                 {
                     "capacity": AMOUNTS,
                     "allocatable": AMOUNTS,
-                    "conditions": each_of(members({"type": WORD, "status": WORD, "reason": of_text(Walk.reason)})),
+                    "conditions": CONDITIONS,
                     "nodeInfo": members({"kubeletVersion": of_text(Walk.kubelet)}),
                 }
             ),
@@ -278,6 +289,7 @@ _OBJECTS: Final[Mapping[str, Rule]] = {
         }
     ),
     **CLAIM_OBJECTS,
+    **POOL_OBJECTS,
     "PriorityClass": members({"metadata": metadata(Named.CLASS), "value": Walk.whole, "preemptionPolicy": WORD}),
     "Device": members(
         {

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Final, TypeAlias
 
 from hami_plugins.engine.policies import DEVICE_POLICY_KEY, NODE_POLICY_KEY, NUMA_BIND_KEY
 from hami_plugins.engine.registry import Registry
-from hami_plugins.wire import gang_keys, kubernetes_gangs, node_devices, resizes, scoring_weights
+from hami_plugins.errors import WireError
+from hami_plugins.wire import (
+    gang_keys,
+    karpenter,
+    kubernetes_gangs,
+    node_devices,
+    node_groups,
+    resizes,
+    scoring_weights,
+)
+from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pages import with_kind
 from hami_plugins.wire.pods import DISRUPTION
 
@@ -106,6 +117,17 @@ _OF_ALLOCATION: Final[Keep_] = {
 }
 _POLICY: Final[Keep_] = {"basic": True, "gang": {"minCount": True}}
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_CONDITIONS: Final[list[Keep]] = [{"type": True, "status": True, "reason": True}]
+_NODE_CLASS: Final[Keep_] = {
+    "metadata": {"name": True},
+    "status": {
+        "subnets": [{"zone": True}],
+        "capacityReservations": [
+            dict.fromkeys(("availabilityZone", "endTime", "id", "instanceType", "reservationType", "state"), True)
+        ],
+        "conditions": _CONDITIONS,
+    },
+}
 _KEPT: Final[Mapping[str, Keep_]] = {
     "Node": {
         "metadata": _NAMED,
@@ -113,7 +135,7 @@ _KEPT: Final[Mapping[str, Keep_]] = {
         "status": {
             "capacity": True,
             "allocatable": True,
-            "conditions": [{"type": True, "status": True, "reason": True}],
+            "conditions": _CONDITIONS,
             "nodeInfo": {"kubeletVersion": True},
         },
     },
@@ -146,7 +168,7 @@ _KEPT: Final[Mapping[str, Keep_]] = {
         "status": {
             "phase": True,
             "nominatedNodeName": True,
-            "conditions": [{"type": True, "status": True, "reason": True}],
+            "conditions": _CONDITIONS,
             "initContainerStatuses": [{"name": True, "state": {"terminated": {"exitCode": True}}}],
             "resourceClaimStatuses": [{"name": True, "resourceClaimName": True}],
         },
@@ -214,6 +236,25 @@ _KEPT: Final[Mapping[str, Keep_]] = {
         "status": {"allocation": _OF_ALLOCATION, "reservedFor": [{"name": True}]},
     },
     "ResourceClaimTemplate": {"metadata": {"name": True, "namespace": True}, "spec": {"spec": _OF_CLAIM}},
+    "NodePool": {
+        "metadata": {"name": True, "deletionTimestamp": True},
+        "spec": {
+            "limits": True,
+            "replicas": True,
+            "template": {
+                "metadata": {"labels": True},
+                "spec": {
+                    "taints": [{"key": True, "value": True, "effect": True}],
+                    "requirements": [{"key": True, "operator": True, "values": True}],
+                    "nodeClassRef": {"group": True, "kind": True, "name": True},
+                },
+            },
+        },
+        "status": {"nodes": True, "resources": True, "conditions": _CONDITIONS},
+    },
+    "EC2NodeClass": _NODE_CLASS,
+    "NodeClass": _NODE_CLASS,
+    "ConfigMap": {"metadata": {"name": True, "namespace": True}, "data": {"status": True}},
     "Device": {
         "metadata": {"name": True, "labels": True},
         "spec": {
@@ -233,13 +274,22 @@ _KEPT: Final[Mapping[str, Keep_]] = {
 }
 
 
+_CERTAIN: Final[Mapping[str, Callable[[Json], bool]]] = {
+    "Workload": kubernetes_gangs.is_one,
+    "NodePool": partial(karpenter.is_pool, "NodePool"),
+    **{kind: partial(karpenter.is_class, kind) for kind in karpenter.NODE_CLASSES.values()},
+    "ConfigMap": partial(node_groups.is_status, "ConfigMap"),
+}
+"""Kinds of which only some objects are read; other products have objects of these kinds."""
+
+
 def kinds() -> tuple[str, ...]:
     """The kinds that a snapshot file holds."""
     return tuple(_KEPT)
 
 
 def one_by_one(raw: object) -> Iterator[Mapping[str, object]]:
-    """The objects of a list, of lists in lists, or the object itself; what is no object is left out."""
+    """The objects of a list, of nested lists, or the object itself; other values are left out."""
     waiting = [raw]
     while waiting:
         current = waiting.pop()
@@ -267,6 +317,7 @@ class Trimmer:
             *QUEUE_KEYS,
             *TASK_KEYS,
             gang_keys.PREEMPTABLE_KEY,
+            gang_keys.QUEUE_GATE_KEY,
             node_devices.AGENTS_KEY,
             *resizes.KEYS,
         }
@@ -276,7 +327,8 @@ class Trimmer:
         for raw in raws:
             for each in one_by_one(raw):
                 keep = _KEPT.get(str(each.get("kind")))
-                if keep is not None and (each.get("kind") != "Workload" or kubernetes_gangs.is_one(each)):
+                certain = _CERTAIN.get(str(each.get("kind")))
+                if keep is not None and (certain is None or certain(each)):
                     yield self._object(each, keep)
 
     def _object(self, raw: Mapping[str, object], keep: Keep_) -> dict[str, object]:
@@ -285,7 +337,17 @@ class Trimmer:
         metadata = found.get("metadata")
         if isinstance(metadata, dict) and isinstance(metadata.get(ANNOTATIONS), Mapping):
             metadata[ANNOTATIONS] = {key: value for key, value in metadata[ANNOTATIONS].items() if key in self._known}
+        if found["kind"] == "ConfigMap":
+            return {**found, "data": {"status": _sizes_alone(found)}}
         return _without_other_conditions(found) if found["kind"] == "Pod" else found
+
+
+def _sizes_alone(status: Mapping[str, object]) -> str:
+    """Of what Cluster Autoscaler reports the sizes of its groups; nothing where it cannot be read."""
+    try:
+        return node_groups.status_text(node_groups.sizes(status))
+    except WireError:
+        return node_groups.status_text(())
 
 
 def _without_other_conditions(pod: dict[str, object]) -> dict[str, object]:

@@ -15,7 +15,7 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.inputs.snapshots.pseudonyms import Named, PseudonymSource
 from hami_plugins.inputs.snapshots.published import KINDS, NUMBERED, Published
 from hami_plugins.inputs.snapshots.trimmer import GROUP_KEYS, QUEUE_KEYS, TASK_KEYS
-from hami_plugins.wire import lenient
+from hami_plugins.wire import karpenter, lenient, node_groups
 from hami_plugins.wire.pods import containers_of
 
 NODE_KEYS: Final = (
@@ -29,6 +29,7 @@ NODE_KEYS: Final = (
 
 NAMESPACE_KEYS: Final = ("kubernetes.io/metadata.name", "volcano.sh/job-namespace")
 SCHEDULER_KEYS: Final = ("scheduling.koordinator.sh/scheduler-name",)
+NODE_GROUP_KEYS: Final = (node_groups.GROUP_LABEL, "alpha.eksctl.io/nodegroup-name")
 
 _NAMED_BY_KEY: Final[Mapping[str, Named]] = {
     key: kind
@@ -39,6 +40,8 @@ _NAMED_BY_KEY: Final[Mapping[str, Named]] = {
         (NODE_KEYS, Named.NODE),
         (NAMESPACE_KEYS, Named.NAMESPACE),
         (SCHEDULER_KEYS, Named.SCHEDULER),
+        (NODE_GROUP_KEYS, Named.NODE_GROUP),
+        ((karpenter.POOL_LABEL,), Named.NODE_POOL),
     )
     for key in keys
 }

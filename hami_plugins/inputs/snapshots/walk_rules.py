@@ -97,6 +97,7 @@ OF_RESOURCES: Final[Mapping[str, Rule]] = {"limits": AMOUNTS, "requests": AMOUNT
 RESOURCES: Final = members(OF_RESOURCES)
 SELECTOR: Final = members({"matchLabels": LABELS, "matchExpressions": each_of(requirement)})
 NAMESPACE: Final = name_of(Named.NAMESPACE)
+CONDITIONS: Final = each_of(members({"type": WORD, "status": WORD, "reason": of_text(Walk.reason)}))
 KEYS: Final = each_of(of_text(Walk.key))
 
 

@@ -65,9 +65,7 @@ class _WorkflowReader:
         if limit is not None:
             most = min(most, limit)
         if sum(found.values()) > most:
-            self._note(
-                f"at most {most:,} of these pods run at once; steps that run later are planned beside the others"
-            )
+            self._note(f"at most {most:,} of these pods run at once; steps that run later are planned at the same time")
         pods.product(self._spec, sum(found.values()))
         for shape, count in found.items():
             of, role = self._shapes[shape]
@@ -100,7 +98,7 @@ class _WorkflowReader:
             return []
         template = self._named(source, name)
         if template is None:
-            raise at.fault(f"there is no template {name[:80]!r} among spec.templates", *steps)
+            raise at.fault(f"no template {name[:80]!r} among spec.templates", *steps)
         if template.has("steps"):
             moments = at_once.one_after_another(self._steps(source, template, depth))
         elif template.has("dag"):
@@ -141,7 +139,7 @@ class _WorkflowReader:
         for task in dag.items("tasks"):
             for other in needs[task.text("name")]:
                 if other not in parts:
-                    raise task.fault(f"there is no task {other[:80]!r} in this dag", "dependencies")
+                    raise task.fault(f"no task {other[:80]!r} in this dag", "dependencies")
         return at_once.by_dependencies(parts, needs)
 
     def _called(self, source: Field, step: Field, depth: int) -> Moments:
@@ -208,7 +206,7 @@ class _WorkflowReader:
 
 
 def _shape(of: PodTemplate) -> Hashable:
-    """What two templates have in common whose pods are decided alike."""
+    """What two templates have in common if their pods get the same decision."""
     asked = [
         {key: each.get(key) for key in ("resources", "restartPolicy")}
         for key in ("initContainers", "containers")

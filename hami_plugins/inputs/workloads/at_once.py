@@ -17,7 +17,7 @@ MOST_MOMENTS: Final = 256
 
 _DEPTH: Final = 3
 _MOST_PARTS: Final = 12
-"""Up to so many parts beside one it is worked out, so many times over, which of them run at once."""
+"""The largest number of further parts, and of combinations, for which concurrency is computed."""
 
 
 def largest(moments: Iterable[Counter[Hashable]]) -> Counter[Hashable]:

@@ -50,7 +50,7 @@ def _cron_job(it: SubmittedObject) -> Iterator[Run]:
     if it.spec.text("concurrencyPolicy", "Allow") != "Allow":
         yield run
         return
-    note = "a CronJob counts as one run of its job; with concurrencyPolicy Allow the next run may start beside it"
+    note = "a CronJob counts as one run of its job; with concurrencyPolicy Allow the next run may overlap with it"
     yield run._replace(notes=(*run.notes, note))
 
 

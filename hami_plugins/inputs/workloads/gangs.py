@@ -33,8 +33,8 @@ class Gang:
 
     ``group`` is the PodGroup's full name (``namespace/name``), ``min_by_task`` how many of each task have to be among
     them (a pod's task is its annotation ``volcano.sh/task-spec``). ``exists`` is false for a group that the pods name
-    but nobody has made: such pods wait for ever. ``annotations`` are those of the PodGroup; Volcano's controller copies
-    them from the job.
+    but that has not been created: such pods wait for ever. ``annotations`` are those of the PodGroup; Volcano's
+    controller copies them from the job.
     """
 
     group: str
@@ -110,7 +110,8 @@ def of_annotations(owner: Field, of: PodTemplate) -> Gang | None:
 def of_controller(owner: Field, of: PodTemplate, name: str) -> Gang | None:
     """The gang that Volcano's PodGroup controller makes of the pods of a Deployment, Job or the like.
 
-    They share one PodGroup, which has no minimum unless the owner is annotated with one; a minimum of one is no gang.
+    They share one PodGroup, which has no minimum unless the owner is annotated with one; a minimum of one does not make
+    a gang.
     """
     if of.scheduler != VOLCANO:
         return None

@@ -90,7 +90,7 @@ def _names(group: Field, cliques: Mapping[str, _Clique]) -> list[str]:
     names = [str(each) for each in listed] if isinstance(listed, list) else []
     for name in names:
         if name not in cliques:
-            raise group.fault(f"there is no clique {name[:80]!r} in this set", "cliqueNames")
+            raise group.fault(f"no clique {name[:80]!r} in this set", "cliqueNames")
     return names
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from hami_plugins.inputs.workloads.runs import SubmittedObject
-
-KUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+from hami_plugins.wire.scheduling_gates import KUEUE_LABEL
 
 
 def notes(it: SubmittedObject) -> tuple[str, ...]:

@@ -43,14 +43,14 @@ def any_kind(it: SubmittedObject) -> Iterator[Run]:
 
 
 def _job_set(it: SubmittedObject) -> Iterator[Run]:
-    """A JobSet (``jobset.x-k8s.io/v1alpha2``): ``replicas`` of each job, each with its parallelism. It is no gang.
+    """A JobSet (``jobset.x-k8s.io/v1alpha2``): ``replicas`` of each job, each with its parallelism. It is not a gang.
 
-    Jobs that wait for others to be complete never run beside them.
+    Jobs that wait for others to complete never run at the same time as those.
     """
     waits = any(
         each.text("status") == "Complete" for job in it.spec.items("replicatedJobs") for each in job.items("dependsOn")
     )
-    note = "jobs that wait for others to complete (dependsOn) are planned beside them, although they run later"
+    note = "jobs that wait for others to complete (dependsOn) are planned at the same time, although they run later"
     for run in _by_templates(it):
         yield run._replace(notes=(*run.notes, note)) if waits else run
 

@@ -156,7 +156,7 @@ def _patched(it: SubmittedObject, of: PodTemplate, role: str) -> PodTemplate:
 def _overrides(it: SubmittedObject, role: str) -> dict[str, object]:
     """What a TrainJob overrides in the pods of a role, containers aside.
 
-    ``podSpecOverrides`` (2.0) have the members beside ``targetJobs``, ``podTemplateOverrides`` (2.1) have a ``spec``,
+    ``podSpecOverrides`` (2.0) have the members next to ``targetJobs``, ``podTemplateOverrides`` (2.1) have a ``spec``,
     ``runtimePatches`` (2.3) hold the path from the runtime on.
     """
     found: dict[str, object] = {}

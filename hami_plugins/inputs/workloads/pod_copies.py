@@ -35,7 +35,7 @@ class CopyRun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PodCopies(Sequence[PodCopy]):
-    """Runs of pods, made one by one as they are asked for. ``single`` is a pod as it is written, beside the runs."""
+    """Runs of pods, created one by one on demand. ``single`` is a pod as it is written, in addition to the runs."""
 
     runs: tuple[CopyRun, ...] = ()
     single: tuple[PodCopy, ...] = ()

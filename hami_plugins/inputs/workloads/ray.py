@@ -23,8 +23,8 @@ def _cluster(it: SubmittedObject) -> Iterator[Run]:
 
 
 def _service(it: SubmittedObject) -> Iterator[Run]:
-    """A RayService (``spec.rayClusterConfig``); an upgrade runs a second cluster beside the first."""
-    note = "an upgrade of a RayService runs a second cluster beside the first; planned as one"
+    """A RayService (``spec.rayClusterConfig``); an upgrade runs a second cluster in parallel."""
+    note = "an upgrade of a RayService runs a second cluster at the same time; planned as one"
     yield from (run._replace(notes=(*run.notes, note)) for run in _of_cluster(it, it.spec.needed("rayClusterConfig")))
 
 

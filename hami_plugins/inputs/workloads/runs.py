@@ -1,4 +1,4 @@
-"""What a kind is read from and what it comes to: an object among the others of a submission, and runs of equal pods."""
+"""The source and the result of a kind: an object among the others of a submission, and runs of equal pods."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def _scheduled(it: SubmittedObject) -> Iterator[Run]:
 
 
 def _of_spec(it: SubmittedObject, spec: Field) -> Iterator[Run]:
-    """The driver (in mode ``client`` it is no pod of the application), and the executors that run at first.
+    """The driver (in mode ``client`` it is not a pod of the application), and the executors that run at first.
 
     With ``batchScheduler: volcano`` the operator makes a PodGroup ``spark-NAME-pg`` of one member, so that the driver
     starts first; it asks the queue for what all pods need (``internal/scheduler/volcano/scheduler.go``).

@@ -39,8 +39,8 @@ def _hyper_job(it: SubmittedObject) -> Iterator[Run]:
 def _job_flow(it: SubmittedObject) -> Iterator[Run]:
     """The jobs of a flow (``spec.flows``: JobTemplates by ``name``, ``dependsOn.targets``) that run at once.
 
-    A flow waits for its targets to end, unless a probe lets it start beside them. Jobs of one shape count as often as
-    they run at once; the job of a template is called ``FLOW-TEMPLATE``.
+    A flow waits for its targets to end, unless a probe lets it start earlier. Jobs of one shape count as often as they
+    run concurrently; the job of a template is called ``FLOW-TEMPLATE``.
     """
     flows = {each.text("name"): each for each in it.spec.items("flows")}
     found = {name: _template_of(it, name, each) for name, each in flows.items()}
@@ -81,7 +81,7 @@ def _targets(flow: Field, flows: Mapping[str, Field]) -> list[str]:
     targets = [str(each) for each in listed] if isinstance(listed, list) else []
     for each in targets:
         if each not in flows:
-            raise depends.fault(f"there is no flow {each[:80]!r} in this JobFlow", "targets")
+            raise depends.fault(f"no flow {each[:80]!r} in this JobFlow", "targets")
     return [] if depends.has("probe") else targets
 
 

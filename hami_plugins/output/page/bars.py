@@ -30,7 +30,7 @@ _GIB: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Bit:
-    """One part of a bar: its class, its width in the unit of the bar, and its words; ``pod_at`` tells pods apart."""
+    """One part of a bar: its class, its width in the unit of the bar, and its text; ``pod_at`` identifies the pod."""
 
     css: str
     grow: int
@@ -188,7 +188,7 @@ def amount_words(unit: SegmentUnit, amount: int) -> str:
 
 
 def shape_words(use: NodeUse) -> str:
-    """What cards a node has; nodes with equal words make one group."""
+    """The cards of a node; nodes with equal texts make one group."""
     return " + ".join(f"{count} × {model}" for count, model in shape_of(use.entry)) or "no devices"  # noqa: RUF001 - typography
 
 
@@ -232,11 +232,11 @@ def _held_words(segment: Segment, use: DeviceOccupancy) -> str:
     if segment.partition:
         amounts.append(segment.partition)
     state = "planned" if segment.part is SegmentKind.PLANNED else "terminating" if segment.terminating else "running"
-    return f"{segment.pod} ({state})\n" + ", ".join(amounts)
+    return "\n".join(filter(None, (f"{segment.pod} ({state})", ", ".join(amounts))))
 
 
 def rest_words(use: DeviceOccupancy) -> str:
-    """What is left of a card, in the few words beside its bar."""
+    """The free part of a card, in short, next to its bar."""
     if use.overbooked:
         over = sum(segment.amount for segment in use.segments) - use.total
         return f"{amount_words(use.unit, over)} overbooked"

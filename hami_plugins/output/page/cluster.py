@@ -1,4 +1,4 @@
-"""What the page of a cluster and that of a plan have in common: their parts, and the nodes as groups of panels."""
+"""The common parts of the page of a cluster and that of a plan, and the nodes as groups of panels."""
 
 from __future__ import annotations
 
@@ -80,10 +80,11 @@ class ReasonLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusalPanel:
-    """Pods that do not fit, and why. ``reasons`` are counted, ``changes`` are ways out, ``upstream`` HAMi's words.
+    """Pods that do not fit, and why. ``reasons`` are counted, ``changes`` are suggestions, ``upstream`` is HAMi's
+    message.
 
-    ``holders`` say who holds them at Volcano's gate; ``pictures`` show the nearest nodes, where cards are linked.
-    ``preemption`` are the lines about evictions.
+    ``holders`` are the pods that block their enqueue admission in Volcano; ``pictures`` show the nearest nodes, if
+    cards are linked. ``preemption`` are the lines about evictions.
     """
 
     title: str
@@ -136,12 +137,12 @@ class PlanRemark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPage:
-    """Everything that the template shows; ``plans`` says that the page is about planned pods, too, ``planned_words``
-    what the legend calls them.
+    """The content of the template; ``plans``: the page shows planned pods as well, ``planned_words`` is their name in
+    the legend.
 
     ``evictions`` are the rows of pods that leave, ``nodes_after`` the lines about the nodes that they leave.
 
-    ``refresh`` is after how many seconds it loads itself again, while nobody searches in it; 0 for never.
+    ``refresh`` is the number of seconds after which the page reloads, unless its search is in use; 0 for never.
     """
 
     title: str
@@ -211,7 +212,7 @@ def _as_people_count(name: str) -> tuple[tuple[int, str], ...]:
 
 
 def usage_tiles(nodes: Sequence[NodeUse], *, planned: bool = False) -> Iterable[PageTile]:
-    """How much there is, and how much of it is taken, free, and lost; ``planned`` tells a plan's part apart."""
+    """The total amount, and the taken, free, and lost parts; ``planned`` separates a plan's part."""
     cards, noun = sum(len(use.cards) for use in nodes), noun_of(nodes)
     yield PageTile(
         figure=f"{len(nodes):,}", words=f"{'node' if len(nodes) == 1 else 'nodes'} with {counted(cards, noun)}"

@@ -1,4 +1,4 @@
-"""What every page has in common: head, title, theme, style sheet, and the policy that lets nothing in from elsewhere.
+"""The common frame of every page: head, title, theme, style sheet, and the policy that blocks all external content.
 
 A page's own template extends ``frame.html.j2`` and fills its block ``content``. Names come from strangers: templates
 escape every one, and the policy forbids a page to load or run anything but itself.
@@ -49,7 +49,9 @@ def policy(*scripts: str, package: str = _OWN) -> str:
 def rendered(
     page: Framed, template: str, *, package: str = _OWN, styles: Sequence[str] = (), scripts: Sequence[str] = ()
 ) -> str:
-    """A page as HTML. The template, and the styles and scripts beside the frame's own, are files of ``package``."""
+    """A page as HTML. The template, and the styles and scripts in addition to the frame's own, are files of
+    ``package``.
+    """
     style = "".join([_asset(_OWN, "page.css"), *(_asset(package, each) for each in styles)])
     return (
         _environment(package)

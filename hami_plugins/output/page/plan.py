@@ -1,4 +1,4 @@
-"""A plan as one HTML page that needs nothing else: every node, every card as a bar of parts, refusals with ways out."""
+"""A plan as one self-contained HTML page: every node, every card as a bar of parts, refusals with suggestions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MOST_UNUSED: Final = 20
 """Most containers that are listed because they leave much of their allocation unused."""
 
 
-def render(  # noqa: PLR0913 - a plan, and all that is said beside it
+def render(  # noqa: PLR0913 - a plan, and all its notes
     plan: Plan,
     registry: Registry,
     heading: Heading,
@@ -53,8 +53,8 @@ def render(  # noqa: PLR0913 - a plan, and all that is said beside it
 ) -> str:
     """The page of a plan.
 
-    ``remarks`` are further things that were left out, beside the snapshot's own problems; ``usages`` what containers
-    use, where somebody said it; ``warnings`` are shown first, because the whole answer depends on them.
+    ``remarks`` are further omissions, besides the snapshot's own problems; ``usages`` are the measured usages of
+    containers, if given; ``warnings`` are shown first, because the whole answer depends on them.
     """
     nodes = Occupancy(plan, registry).nodes
     panels = Panels() if usages is None else Panels(usages.on_card)

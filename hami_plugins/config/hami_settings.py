@@ -21,7 +21,7 @@ DEVICE_CONFIG: Final = "device-config.yaml"
 """The key of HAMi's ConfigMap."""
 
 
-class UntakenWord(NamedTuple):
+class SkippedSetting(NamedTuple):
     """A word of HAMi's that is not taken over: its path, and why or where that is set."""
 
     path: str
@@ -32,7 +32,7 @@ class TakenOver(NamedTuple):
     """Settings of the allocator (``allocator run --config``), and the words that are not among them."""
 
     settings: dict[str, Any]
-    untaken: tuple[UntakenWord, ...]
+    untaken: tuple[SkippedSetting, ...]
 
 
 _PLUGIN: Final = "HAMi's device plugin reads it; with volcano-vgpu's agent set"
@@ -96,7 +96,7 @@ _SCHEDULER: Final[Mapping[str, str]] = {
 """Values of the chart, with their places in our section ``scheduler``."""
 
 _SWITCHES: Final[Mapping[str, str]] = {"Huawei": "devices.ascend.enabled", "Iluvatar": "devices.iluvatar.enabled"}
-"""Values that switch on a maker's devices; all other makers' are always on."""
+"""Values that enable a vendor's devices; the devices of all other vendors are always enabled."""
 
 _CONTENT: Final = "device-config.content"
 _READ: Final = (_CONTENT, *_SWITCHES.values())
@@ -145,7 +145,7 @@ def from_values(values: Mapping[str, Any], device_config: Mapping[str, Any], *, 
     """
     scheduler: dict[str, Any] = {}
     devices: dict[str, Any] = {}
-    untaken: list[UntakenWord] = []
+    untaken: list[SkippedSetting] = []
     for path, value in _leaves(values, ""):
         if (ours := _SCHEDULER.get(path)) is not None:
             scheduler[ours] = value
@@ -153,7 +153,7 @@ def from_values(values: Mapping[str, Any], device_config: Mapping[str, Any], *, 
             section, word = place.split(".")
             devices.setdefault(section, {})[word] = value
         elif path not in _READ:
-            untaken.append(UntakenWord(path, _reason(path)))
+            untaken.append(SkippedSetting(path, _reason(path)))
     content = texts.mapping(str(_at(values, _CONTENT) or ""), f"{source}: {_CONTENT}")
     for given in (content, device_config):
         for section, words in given.items():
@@ -167,12 +167,12 @@ def from_values(values: Mapping[str, Any], device_config: Mapping[str, Any], *, 
     return TakenOver(found, tuple(untaken))
 
 
-def untaken_devices(config: Mapping[str, Any]) -> Iterator[UntakenWord]:
+def untaken_devices(config: Mapping[str, Any]) -> Iterator[SkippedSetting]:
     """The words of a ``device-config.yaml`` that change nothing about a decision, or that no vendor has."""
     known = {field.alias or name: field for name, field in DeviceConfig.model_fields.items()}
     for section, words in config.items():
         if section not in known:
-            yield UntakenWord(f"devices.{section}", f"no section of HAMi 2.10; there are {', '.join(known)}")
+            yield SkippedSetting(f"devices.{section}", f"no section of HAMi 2.10; there are {', '.join(known)}")
             continue
         model = next(texts.models(known[section].annotation))
         for at, each in enumerate(words if isinstance(words, list) else [words]):
@@ -180,7 +180,7 @@ def untaken_devices(config: Mapping[str, Any]) -> Iterator[UntakenWord]:
             for word in each if isinstance(each, dict) else ():
                 if word not in _words(model):
                     why = _SECTION_WORDS.get(f"{section}.{word}", "no word of HAMi 2.10 in this section")
-                    yield UntakenWord(f"devices.{place}.{word}", why)
+                    yield SkippedSetting(f"devices.{place}.{word}", why)
 
 
 def _words(model: Any) -> frozenset[str]:
