@@ -21,7 +21,7 @@ from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.policy import Policy
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import DeviceRequest
-from hami_plugins.preemption.bounds import Amount, freed_by
+from hami_plugins.preemption.rows import Amount, freed_by
 
 MOST_OF_DEVICE: Final = 12
 """Pods of one device that are combined, those that hold most."""
@@ -67,7 +67,7 @@ class LeavingSets:
         self._bounds = {each: RequestBounds(registry[each.vendor], each, policy) for each in self._wanted}
 
     def of(self, entry: NodeEntry, leavers: Sequence[Leaver], most: int) -> Iterator[LeavingSet]:
-        """The sets of at most so many pods; none for a node that the pod may not use, whoever leaves."""
+        """The sets of at most so many pods; none for a node that the pod may not use, whichever pods leave."""
         why = objection(entry, self._constraints, self._uncounted)
         if why is not None and not why.resource:
             return

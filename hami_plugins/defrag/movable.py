@@ -66,11 +66,11 @@ class MoveRules:
         return self._verdicts[name]
 
     def info(self, record: PodRecord) -> PodInfo:
-        """What a pod that may move asks for when it is made anew."""
+        """The request of a movable pod when it is recreated."""
         return self._infos[record.full_name]
 
     def priority_of(self, record: PodRecord) -> int:
-        """What a running pod is worth."""
+        """The value of a running pod."""
         return self._evictions.priority_of(record)
 
     def _staying(self, record: PodRecord) -> Staying | None:

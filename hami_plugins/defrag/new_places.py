@@ -17,8 +17,8 @@ from hami_plugins.defrag.values import Move
 from hami_plugins.engine import neighbours, quota
 from hami_plugins.engine.apply import with_pod, without_pods
 from hami_plugins.engine.decide import Decider, PodDemand
+from hami_plugins.engine.device_names import allocated
 from hami_plugins.engine.intake import PodInfo
-from hami_plugins.engine.naming import allocated
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Decision, Placed
 from hami_plugins.model.devices import AllocatedShare

@@ -63,7 +63,7 @@ class Defragmenter:
     def move_of(self, name: str) -> Move | Staying | None:
         """Where a running pod (``namespace/name``) lands if it is evicted now, or why it may not be.
 
-        ``None`` where there is no such pod, where it has no other place, or where it would be given its devices again.
+        ``None`` if the pod does not exist, has no other place, or would be allocated the same devices again.
         """
         rules = self._move_rules(())
         search = self._search(rules, ())

@@ -166,7 +166,7 @@ class RoomSearch:
         return self._scale.of(record, self._rules.priority_of(record))
 
     def _sets(self, state: MoveState, demand: PodDemand, info: PodInfo, most: int) -> list[LeavingSet]:
-        """Sets of pods that may leave, from all nodes, the cheapest first. What is known of unchanged nodes is kept."""
+        """Sets of pods that may leave, from all nodes, the cheapest first. Results of unchanged nodes are kept."""
         key = demand.devices, demand.constraints, info.policy
         known = self._known.get(key)
         if known is None:

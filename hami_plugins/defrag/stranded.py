@@ -34,7 +34,7 @@ MOST_TRIES: Final = 250
 class _Gain(NamedTuple):
     """Pods of a card that could leave, sorted by what that gains: memory (MiB) a move, sure moves, cheap ones.
 
-    One that is ``new`` was not tried: it is no less than a try would find.
+    A ``new`` one was not tried: it is at least what a try would find.
     """
 
     rank: tuple[float, bool, int]

@@ -2,58 +2,29 @@
 
 The bounds look at slots, memory and cores of devices, at sets of devices that go together, and at node sums. Rules of
 single vendors can only make room dearer.
+
+There are two, ``costs`` and the faster ``quick_cost``, which does not look up what each pod holds of which device. The
+devices of the node say how many pods have to leave at least, if each gave back the largest amounts that any of them
+holds. In truth no fewer leave, and those that make room on one device share it. So the quick bound, the cheapest set of
+so many pods with those of one device among them, is never above ``costs``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import NamedTuple, TypeAlias
 
 from hami_plugins.engine.bounds import RequestBounds
 from hami_plugins.engine.decide import PodDemand
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.nodes import NodeEntry, NodeShape
-from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.policy import Policy
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import DeviceRequest
-from hami_plugins.model.units import DeviceId
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.preemption.costs import NEVER
-
-Amount: TypeAlias = tuple[int, int, int]
-"""Slots, memory (MiB) and cores that are held, or missing, of one device."""
-
-
-class Row(NamedTuple):
-    """Something that could leave a node: what it costs, and at most what it gives back by device and of node sums."""
-
-    cost: int
-    frees: tuple[tuple[int, Amount], ...]
-    requests: tuple[tuple[str, int], ...]
-    pods: int = 1
-
-    def gives(self, name: str) -> int:
-        """How much of a node sum comes back."""
-        return NANO * self.pods if name == "pods" else dict(self.requests).get(name, 0)
-
-
-def freed_by(record: PodRecord, position: Mapping[DeviceId, int]) -> tuple[tuple[int, Amount], ...]:
-    """What a pod gives back of each device, or more: init containers count as if they ran beside the others."""
-    allocations = record.allocations
-    if len(allocations) == 1 and len(allocations[0].shares) == 1:
-        (share,) = allocations[0].shares
-        at = position.get(share.device)
-        return () if at is None else ((at, (1, share.memory, share.cores)),)
-    held: dict[int, Amount] = {}
-    for allocation in allocations:
-        for share in allocation.shares:
-            at = position.get(share.device)
-            if at is not None:
-                held[at] = added(held.get(at), (1, share.memory, share.cores))
-    return tuple(held.items())
-
+from hami_plugins.preemption.rows import Amount, LeaverSummary, Row, added
 
 _Held: TypeAlias = tuple[int, Amount]
 """What a pod costs, and what it gives back of one device."""
@@ -76,13 +47,14 @@ class _Copies(NamedTuple):
 class _Gauge(NamedTuple):
     """One request on nodes of one shape. ``sets`` are those it may be allocated, ``None`` where any devices will do.
 
-    ``most`` is how many devices an empty node has for it.
+    ``most`` is how many devices an empty node has for it, ``fewest`` how many devices can serve it.
     """
 
     bounds: RequestBounds
     devices: tuple[_Copies, ...]
     sets: tuple[frozenset[int], ...] | None
     most: int
+    fewest: int
 
     @classmethod
     def of(cls, spec: VendorSpec, request: DeviceRequest, policy: Policy, entry: NodeEntry) -> _Gauge:
@@ -101,9 +73,12 @@ class _Gauge(NamedTuple):
                 limit.times,
             )
             for limit in bounds.limits(entry)
+            if min(limit.slots, limit.memory, limit.cores) >= 0
         )
-        most = sum(each.times for each in devices if min(each.slots, each.memory, each.cores) >= 0)
-        return cls(bounds, devices, None if together is None else tuple(map(frozenset, together.sets)), most)
+        times = [each.times for each in devices]
+        fewest = -(-request.count // max(times, default=1))
+        sets = None if together is None else tuple(map(frozenset, together.sets))
+        return cls(bounds, devices, sets, sum(times), fewest)
 
     def options(
         self, entry: NodeEntry, copies: int, freed: Mapping[int, Amount], by_device: Mapping[int, Sequence[_Held]]
@@ -118,8 +93,10 @@ class _Gauge(NamedTuple):
             if gives is not None:
                 short = short[0] - gives[0], short[1] - gives[1], short[2] - gives[2]
             held = by_device.get(at, ())
+            if not held and max(short) > 0:
+                continue  # as most devices of a full cluster whose pods have higher priorities
             costs: list[tuple[int, int]] = []
-            for _ in range(-(-copies // times)):
+            for _ in range(copies):
                 least = _least(held, *short)
                 if least is None:
                     break
@@ -128,6 +105,29 @@ class _Gauge(NamedTuple):
             if costs:
                 found.append((at, costs))
         return found
+
+    def numbers(self, entry: NodeEntry, leavers: LeaverSummary) -> tuple[int, int]:
+        """How many pods at least have to leave one device, and how many all together, for one copy."""
+        gives_slots, gives_memory, gives_cores = leavers.largest
+        usage = entry.state.usage
+        numbers: list[int] = []
+        for at, most_slots, most_memory, most_cores, _, _ in self.devices:
+            slots, memory, cores, _ = usage[at]
+            number = 0
+            if slots > most_slots:
+                number = -((most_slots - slots) // gives_slots) if gives_slots else NEVER
+            if memory > most_memory:
+                more = -((most_memory - memory) // gives_memory) if gives_memory else NEVER
+                number = more if more > number else number  # noqa: FURB136 - a call would take longer
+            if cores > most_cores:
+                more = -((most_cores - cores) // gives_cores) if gives_cores else NEVER
+                number = more if more > number else number  # noqa: FURB136 - a call would take longer
+            numbers.append(number)
+        if len(numbers) < self.fewest:
+            return NEVER, NEVER
+        least = min(numbers)
+        together = least if self.fewest == 1 else sum(sorted(numbers)[: self.fewest])
+        return least, -(-together // leavers.spans)
 
 
 class RoomBounds:
@@ -138,9 +138,8 @@ class RoomBounds:
         self._requests = tuple(dict.fromkeys(each for container in containers for each in container.requests))
         self._policy = policy
         self._registry = registry
-        self._plain = [
-            (name, amount) for name, amount in demand.constraints.requests if amount and name not in uncounted
-        ]
+        plain = [(name, amount) for name, amount in demand.constraints.requests if amount and name not in uncounted]
+        self._plain = [("pods", NANO), *plain]
         self._gauges: dict[NodeShape, tuple[_Gauge, ...]] = {}
 
     def may_serve(self, entry: NodeEntry) -> bool:
@@ -167,10 +166,22 @@ class RoomBounds:
             devices = gauge.options(entry, copies, freed, by_device)
             of_gauge = _together(devices, gauge.bounds.request.count, copies, rows, spans)
             found = list(map(max, found, of_gauge))
-            if found[0] < NEVER and gauge.sets is not None:
+            if gauge.sets is not None:
                 least = min((_of_set(members, devices, spans) for members in gauge.sets), default=NEVER)
                 found = [max(each, least) for each in found]
         return found
+
+    def quick_cost(self, entry: NodeEntry, leavers: LeaverSummary) -> int:
+        """A lower bound of what ``costs`` says of one copy when nothing has left; see above."""
+        of_one, number = 0, int(any(amount > room for _, amount, room in self._sums(entry)))
+        for gauge in self._on(entry):
+            of_device, together = gauge.numbers(entry, leavers)
+            of_one, number = max(of_one, of_device), max(number, together)
+        if number > len(leavers.costs):
+            return NEVER
+        of_any = sum(leavers.costs[:number])
+        sharing = (sum(sorted(costs)[:of_one]) for costs in leavers.by_device.values() if len(costs) >= of_one)
+        return max(of_any, min(sharing, default=NEVER)) if of_one else of_any
 
     def _on(self, entry: NodeEntry) -> tuple[_Gauge, ...]:
         shape = entry.state.shape
@@ -185,11 +196,8 @@ class RoomBounds:
     def _of_sums(self, entry: NodeEntry, rows: Sequence[Row], copies: int, gone: Iterable[Row]) -> list[int]:
         """By what the scheduler sums up for the node, the number of pods included."""
         found = [0] * copies
-        for name, amount in (("pods", NANO), *self._plain):
-            have = entry.facts.allocatable.get(name)
-            if have is None:
-                continue  # of what every real node has, a listing without it says nothing; the decision knows the rest
-            room = have.nano - entry.requested.get(name, 0) + sum(row.gives(name) for row in gone)
+        for name, amount, left in self._sums(entry):
+            room = left + sum(row.gives(name) for row in gone)
             if amount * copies <= room:
                 continue
             costs = list(accumulate((row.cost for row in rows), initial=0))
@@ -198,10 +206,12 @@ class RoomBounds:
             found = list(map(max, found, needed))
         return found
 
-
-def added(one: Amount | None, other: Amount) -> Amount:
-    """Both amounts together."""
-    return other if one is None else (one[0] + other[0], one[1] + other[1], one[2] + other[2])
+    def _sums(self, entry: NodeEntry) -> Iterator[tuple[str, int, int]]:
+        """What is summed up for the node, what a copy takes of it, and what is left."""
+        for name, amount in self._plain:
+            have = entry.facts.allocatable.get(name)
+            if have is not None:  # of what every real node has, a listing without it says nothing: the decision knows
+                yield name, amount, have.nano - entry.requested.get(name, 0)
 
 
 def _least(held: Sequence[_Held], slots: int, memory: int, cores: int) -> tuple[int, int] | None:
@@ -210,7 +220,7 @@ def _least(held: Sequence[_Held], slots: int, memory: int, cores: int) -> tuple[
     for dimension, short in enumerate((slots, memory, cores)):
         if short > 0:
             gives = [amount[dimension] for _, amount in held]
-            if sum(gives) < short:
+            if sum(gives) < short:  # so of most devices nothing is sorted
                 return None
             gives.sort(reverse=True)
             most = max(most, _count(gives, short) or 0)
@@ -239,8 +249,8 @@ def _together(devices: Sequence[_Options], count: int, copies: int, rows: Sequen
     """
     if spans == 1:
         options = [[cost for _, cost in costs] for _, costs in devices]
-        return list(_every(_cheapest(options, count * copies), count))
-    numbers = _every(_cheapest([[number for number, _ in costs] for _, costs in devices], count * copies), count)
+        return _cheapest(options, count * copies)[count::count]
+    numbers = _cheapest([[number for number, _ in costs] for _, costs in devices], count * copies)[count::count]
     costs = list(accumulate((row.cost for row in rows), initial=0))
     found = [NEVER if number >= NEVER else costs[min(-(-number // spans), len(rows))] for number in numbers]
     single = sorted(costs[0][1] for _, costs in devices)
@@ -249,16 +259,11 @@ def _together(devices: Sequence[_Options], count: int, copies: int, rows: Sequen
     return found
 
 
-def _every(costs: Sequence[int], count: int) -> Iterator[int]:
-    return (costs[at] for at in range(count, len(costs), count))
-
-
 def _cheapest(options: Sequence[Sequence[int]], wanted: int) -> list[int]:
-    """The least cost of 0, 1 ... ``wanted`` copies, of which a device can take as many as it has options."""
-    if all(len(each) == 1 for each in options):
-        singles = sorted(each[0] for each in options)[:wanted]
-        found = list(accumulate(singles, initial=0))
-        return found + [NEVER] * (wanted + 1 - len(found))
+    """The least cost of 0, 1 ... ``wanted`` copies or more, of which a device can take as many as it has options."""
+    if max(map(len, options), default=1) == 1:
+        least = sorted(chain.from_iterable(options))[:wanted]
+        return [*accumulate(least, initial=0), *[NEVER] * (wanted - len(least))]
     best = [0] + [NEVER] * wanted
     for costs in options:
         for copies in range(wanted, 0, -1):
@@ -274,4 +279,4 @@ def _of_set(members: frozenset[int], devices: Sequence[_Options], spans: int) ->
     costs = [costs[0][1] for at, costs in devices if at in members]
     if len(costs) < len(members):
         return NEVER
-    return sum(costs) if spans == 1 else max(costs, default=0)
+    return sum(costs) if spans == 1 else max(costs)

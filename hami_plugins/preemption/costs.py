@@ -54,12 +54,13 @@ class CostScale:
 
     def __init__(self, priorities: Iterable[int]) -> None:
         self.priorities = tuple(sorted(set(priorities)))
-        self._of_priority: dict[int, int] = {}
-        self._of_pod = _UNIT
+        of_priority: dict[int, int] = {}
+        of_pod = _UNIT
         for priority in self.priorities:
-            self._of_priority[priority] = self._of_pod
-            self._of_pod *= _UNIT
+            of_priority[priority] = of_pod
+            of_pod *= _UNIT
+        self._of_pod = {priority: of_pod + cost for priority, cost in of_priority.items()}
 
     def of(self, record: PodRecord, priority: int) -> int:
         """The cost of one pod that counts with this priority."""
-        return self._of_pod + self._of_priority[priority] - (record.made_at or 0)
+        return self._of_pod[priority] - (record.made_at or 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
@@ -26,10 +26,10 @@ from hami_plugins.preemption.node_search import (
     allowed_together,
     name_of,
     name_of_gang,
-    rows_of,
     units_of,
 )
 from hami_plugins.preemption.proof import Proof, Solution
+from hami_plugins.preemption.rows import rows_of, summary_of
 from hami_plugins.preemption.rules import EvictionRules
 from hami_plugins.preemption.running import RunningOnNode
 from hami_plugins.preemption.values import EvictedPod, NoVictims, Rule, Spared
@@ -49,28 +49,38 @@ class _Node:
     def __init__(self, source: RunningOnNode) -> None:
         entry = source.entry
         self.source = source
-        self.ending = tuple(EvictedPod(record, entry.name) for record in entry.pods if record.terminating)
-        self.entry = without_pods(entry, lambda record: record.terminating) if self.ending else entry
+        self.ending: tuple[EvictedPod, ...] = ()
+        self.entry = entry
+        if source.ending:
+            self.ending = tuple(EvictedPod(record, entry.name) for record in entry.pods if record.terminating)
+            self.entry = without_pods(entry, lambda record: record.terminating)
         self.values: dict[tuple[int, Branch], _Values] = {}
         self.is_searched = False
         self._names: set[str] | None = None
 
     def of_its(self, branch: Branch) -> Branch:
         """What of a branch is about this node."""
-        if not any(branch):
+        if not any(branch):  # the first branch, about which every node is asked
             return branch
-        if self._names is None:
-            members = self.source.members
-            self._names = {*map(name_of, self.entry.pods), *map(name_of_gang, members)}
-        spared = frozenset(filter(self._names.__contains__, branch.spared))
+        spared = frozenset(name for name in branch.spared if name in self._unit_names)
         return Branch(spared, frozenset(filter(self.source.members.__contains__, branch.left)))
+
+    @property
+    def _unit_names(self) -> set[str]:
+        if self._names is None:
+            self._names = {*map(name_of, self.entry.pods), *map(name_of_gang, self.source.members)}
+        return self._names
 
 
 @dataclass(slots=True, eq=False)
 class _Values:
-    """What room for 1, 2 ... copies costs on one node: at least, or exactly where the units are known."""
+    """What room for 1, 2 ... copies costs on one node: at least, or exactly where the units are known.
+
+    ``is_quick`` says that it is the quick bound, and that no closer look has been taken.
+    """
 
     least: list[int]
+    is_quick: bool = False
     units: dict[int, tuple[Unit, ...]] = field(default_factory=dict)
     search: NodeSearch | None = None
 
@@ -100,7 +110,7 @@ class Knowledge(NamedTuple):
         """What also holds for other rules of the same context, as long as the nodes have not changed.
 
         Where the victims on one node depend on other nodes, these are the lower bounds alone. Members of a preemptor's
-        own PodGroup are no victims.
+        own PodGroup are not victims.
         """
         found = self.nodes
         if rules.span_nodes or demand.headroom or rules.budgets != self.rules.budgets:
@@ -123,8 +133,8 @@ class DemandSearch:
         members: Sequence[PodInfo],
         known: Knowledge,
         *,
-        within: Collection[NodeName] | None = None,
-        devices_only: bool = False,
+        within: Collection[NodeName] | None,
+        devices_only: bool,
     ) -> None:
         self.rules = rules
         self.cut = False
@@ -171,11 +181,13 @@ class DemandSearch:
         Rules that span nodes are met by branching: a set that breaks one is taken apart into those without one of its
         units. A gang that leaves as a whole first costs its members on the node alone, then all.
         """
-        waiting: list[tuple[int, int, Branch]] = [(0, 0, Branch())]
-        turn = count(1)
+        turn = count()
+        waiting: list[tuple[int, int, Branch]] = [(0, next(turn), Branch())]
         best: tuple[int, Solution | None] = (NEVER, None)
-        for _ in range(MOST_BRANCHES):
-            if not waiting or waiting[0][0] >= best[0]:
+        tries = iter(range(MOST_BRANCHES))
+        while waiting and waiting[0][0] < best[0]:
+            if next(tries, None) is None:
+                self.cut = True
                 break
             _, _, branch = heappop(waiting)
             left = [member for name in sorted(branch.left) for member in self.rules.gang(name).members]
@@ -184,13 +196,13 @@ class DemandSearch:
             if least >= best[0]:
                 continue
             units = [unit for pick in picks for unit in pick.units]
-            if len(self._members) > 1 and not allowed_together(units, self.rules, branch.left):
+            if not allowed_together(units, self.rules, branch.left):
                 successors = [branch._replace(spared=branch.spared | {unit.name}) for unit in units if unit.bound]
             else:
                 solution = self._solution(picks, left)
                 cost = sum(map(self._cost, solution.victims))
                 best = min(best, (cost, solution), key=lambda each: each[0])
-                parted = sorted({unit.gang for unit in units if unit.elsewhere}) if cost > least else []
+                parted = sorted({unit.gang for unit in units if unit.elsewhere})
                 successors = [
                     each
                     for gang in parted[:1]
@@ -201,49 +213,63 @@ class DemandSearch:
                 ]
             for successor in successors:
                 heappush(waiting, (least, next(turn), successor))
-        else:
-            self.cut = self.cut or bool(waiting and waiting[0][0] < best[0])
         return best[1]
 
     def _assigned(self, threshold: int, branch: Branch) -> tuple[int, tuple[_Pick, ...]]:
         """The cheapest places for all copies, each node for itself; ``NEVER`` where there are too few.
 
         Of the nodes only those count that are among the cheapest for some number of copies: of these there is always
-        one that the others do not use. What a node costs is worked out exactly when the best assignment uses it.
+        one that the others do not use. For a single pod most nodes are not among them by their quick bounds, and are
+        looked at no closer. A node's cost is computed exactly when the best assignment uses it.
         """
         copies = len(self._members)
         nodes = list(self.nodes.values())
         key = threshold, branch  # on most nodes no part of a branch is about others
         values = [node.values.get(key) or self._values(node, threshold, branch) for node in nodes]
-        ranked = [
-            sorted((each.least[at], number) for number, each in enumerate(values) if each.least[at] < NEVER)
-            for at in range(copies)
-        ]
+        ranked = _Ranking(values, copies)
         while True:
-            usable = sorted({number for each in ranked for _, number in each[:copies]})
+            usable = ranked.usable()
+            quick = [number for number in usable if values[number].is_quick]
+            for number in quick:
+                values[number].is_quick = False
+                ranked.update(number, self._bounds_of(nodes[number], threshold, branch))
+            if quick:
+                continue
             least, picks = _cheapest_sum([(number, values[number].least) for number in usable], copies)
             unknown = [pick for pick in picks if pick.copies not in values[pick.node].units]
-            if least >= NEVER or not unknown:
+            if not unknown:
                 self.cut = self.cut or any(each.is_cut for each in values)
                 return least, tuple(pick._replace(units=values[pick.node].units[pick.copies]) for pick in picks)
             for pick in unknown:
                 of_node, at = values[pick.node], pick.copies - 1
-                ranked[at].remove((of_node.least[at], pick.node))
                 search = of_node.search or self._node_search(nodes[pick.node], threshold, branch)
                 of_node.search = search
-                of_node.least[at], of_node.units[pick.copies] = search.cheapest(pick.copies)
-                if of_node.least[at] < NEVER:
-                    insort(ranked[at], (of_node.least[at], pick.node))
+                exact, of_node.units[pick.copies] = search.cheapest(pick.copies)
+                ranked.update(pick.node, [*of_node.least[:at], exact, *of_node.least[pick.copies :]])
 
     def _values(self, node: _Node, threshold: int, branch: Branch) -> _Values:
         key = threshold, node.of_its(branch)
         found = node.values.get(key)
         if found is None:
-            entry = self._left_by(node, branch)
-            holds = self._bounds.may_serve(entry)
-            rows = rows_of(entry, self.rules.counting_on(node.source, threshold), self._scale) if holds else []
-            found = node.values[key] = _Values(self._bounds.costs(entry, rows, len(self._members)))
+            if len(self._members) == 1:
+                entry = self._left_by(node, branch)
+                leavers = summary_of(self._leavers(node, entry, threshold), self._scale)
+                found = _Values([self._bounds.quick_cost(entry, leavers)], is_quick=True)
+            else:  # many nodes are usable for a gang, so that most would be looked at twice
+                found = _Values(self._bounds_of(node, threshold, branch))
+            node.values[key] = found
         return found
+
+    def _bounds_of(self, node: _Node, threshold: int, branch: Branch) -> list[int]:
+        """What room costs on a node at least, by what each pod holds."""
+        entry = self._left_by(node, branch)
+        rows = rows_of(entry, self._leavers(node, entry, threshold), self._scale)
+        return self._bounds.costs(entry, rows, len(self._members))
+
+    def _leavers(self, node: _Node, entry: NodeEntry, threshold: int) -> list[tuple[PodRecord, int]]:
+        if not self._bounds.may_serve(entry):
+            return []
+        return self.rules.evictable_on(node.source, entry.pods, threshold)
 
     def _left_by(self, node: _Node, branch: Branch) -> NodeEntry:
         """The node without the gangs that have left in a branch."""
@@ -251,10 +277,11 @@ class DemandSearch:
         return without_pods(node.entry, lambda record: gang_of(record) in left) if left else node.entry
 
     def _node_search(self, node: _Node, threshold: int, branch: Branch) -> NodeSearch:
-        rules, left, counts_at = self.rules, branch.left, self.rules.counting_on(node.source, threshold)
+        rules, left = self.rules, branch.left
 
         def may_go(record: PodRecord) -> bool:
-            return counts_at(record) is not None
+            priority = rules.evictable_at(record)
+            return priority is not None and priority <= threshold
 
         node.is_searched = True
         entry = self._left_by(node, branch)
@@ -283,7 +310,7 @@ class DemandSearch:
         return Solution(tuple(ordered), ending, tuple((nodes[pick.node].entry.name, pick.copies) for pick in picks))
 
     def refusal(self) -> NoVictims:
-        """Why there are no victims: how many pods could go, and what protects the others."""
+        """Why it found no victims: how many pods could go, and what protects the others."""
         if self.nodes and not any(self._bounds.may_serve(node.entry) for node in self.nodes.values()):
             return NoVictims(why=f"no node has room for it even without any pod ({_counted(len(self.nodes), 'node')})")
         spared: dict[Rule, list[Spared]] = {}
@@ -307,6 +334,27 @@ class DemandSearch:
 
 def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+class _Ranking:
+    """Nodes by what they cost at least, for each number of copies; of equal ones the first by number."""
+
+    def __init__(self, values: Sequence[_Values], copies: int) -> None:
+        self._values = values
+        self._ranked = [sorted((each.least[at], number) for number, each in enumerate(values)) for at in range(copies)]
+
+    def usable(self) -> list[int]:
+        """The nodes that are among as many as there are copies for some number of copies, in the order of numbers."""
+        return sorted({number for each in self._ranked for _, number in each[: len(self._ranked)]})
+
+    def update(self, number: int, least: list[int]) -> None:
+        """More is known of a node."""
+        values = self._values[number]
+        for ranked, before, now in zip(self._ranked, values.least, least, strict=True):
+            if before != now:
+                del ranked[bisect_left(ranked, (before, number))]
+                insort(ranked, (now, number))
+        values.least = least
 
 
 def _cheapest_sum(nodes: Sequence[tuple[int, Sequence[int]]], copies: int) -> tuple[int, tuple[_Pick, ...]]:

@@ -6,14 +6,14 @@ import heapq
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from operator import itemgetter
 from typing import Final, NamedTuple
 
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.units import DeviceId
-from hami_plugins.preemption.bounds import Amount, RoomBounds, Row, added, freed_by
+from hami_plugins.preemption.bounds import RoomBounds
 from hami_plugins.preemption.costs import NEVER, Scale
+from hami_plugins.preemption.rows import Amount, Row, added, freed_by
 from hami_plugins.preemption.rules import EvictionRules
 from hami_plugins.preemption.values import EvictedPod
 from hami_plugins.queueing.queues import requests_of, summed
@@ -32,10 +32,10 @@ class Unit:
 
     row: Row
     records: tuple[PodRecord, ...]
+    effect: Hashable
+    bound: bool
     elsewhere: tuple[EvictedPod, ...] = ()
     gang: str = ""
-    effect: Hashable = None
-    bound: bool = False
 
     @property
     def name(self) -> str:
@@ -60,21 +60,6 @@ class Branch(NamedTuple):
     left: frozenset[str] = frozenset()
 
 
-def rows_of(entry: NodeEntry, counts_at: Callable[[PodRecord], int | None], scale: Scale) -> list[Row]:
-    """The pods that may leave a node one by one, the cheapest first.
-
-    ``counts_at`` is the priority that a pod counts with, ``None`` where it may not leave.
-    """
-    position = {device: at for at, device in enumerate(entry.ids)}
-    rows = [
-        Row(scale.of(record, priority), freed_by(record, position), record.requests)
-        for record in entry.pods
-        if (priority := counts_at(record)) is not None
-    ]
-    rows.sort(key=itemgetter(0))
-    return rows
-
-
 def units_of(
     entry: NodeEntry,
     may_go: Callable[[PodRecord], bool],
@@ -83,7 +68,7 @@ def units_of(
     *,
     whole_cost: bool,
 ) -> list[Unit]:
-    """What may leave a node, the cheapest first. With ``whole_cost`` a gang costs its members elsewhere, too."""
+    """What may leave a node, the cheapest first. With ``whole_cost`` a gang also costs its members elsewhere."""
     position = {device: at for at, device in enumerate(entry.ids)}
     found: list[Unit] = []
     by_gang: dict[str, list[PodRecord]] = {}
@@ -153,44 +138,48 @@ class NodeSearch:
         self.cut = False
         """Whether a search was given up after ``MOST_STEPS``."""
         latest: dict[Hashable, int] = {}
-        self._before: list[int] = []
+        self._before: list[int | None] = []
         for at, unit in enumerate(units):
-            self._before.append(latest.get(unit.effect, -1))
+            self._before.append(latest.get(unit.effect))
             latest[unit.effect] = at
 
     def cheapest(self, copies: int) -> tuple[int, tuple[Unit, ...]]:
         """The cost and the units; ``NEVER`` and none where no allowed set is enough."""
         turn = count()
         tested: set[tuple[int, ...]] = set()
-        waiting: list[tuple[int, int, int, tuple[int, ...], int]] = [(self._bound((), 0, copies), 0, next(turn), (), 0)]
+        first = self._bound((), 0, copies), len(self._units), next(turn), tuple[int, ...]()
+        waiting = [first]
         for _ in range(MOST_STEPS):
-            if not waiting or waiting[0][0] >= NEVER:
+            if not waiting:
                 return NEVER, ()
-            least, _, _, chosen, at = heapq.heappop(waiting)
-            cost = sum(self._units[each].row.cost for each in chosen)
-            if least == cost and chosen not in tested:
+            least, left, _, chosen = heapq.heappop(waiting)
+            if least == self._cost(chosen) and chosen not in tested:
                 tested.add(chosen)
-                if self._takes([record for each in chosen for record in self._units[each].records], copies):
-                    return cost, tuple(self._units[each] for each in chosen)
-            for successor in ((*chosen, at), chosen) if at < len(self._units) else ():
+                if self._enough(chosen, copies):
+                    return least, tuple(self._units[each] for each in chosen)
+            at = len(self._units) - left
+            for successor in ((*chosen, at), chosen) if left else ():
                 if len(successor) > len(chosen) and not self._may_join(chosen, at):
                     continue
                 bound = self._bound(successor, at + 1, copies)
                 if bound < NEVER:
-                    heapq.heappush(waiting, (bound, -at, next(turn), successor, at + 1))
+                    heapq.heappush(waiting, (bound, left - 1, next(turn), successor))
         self.cut = True
         return self._reduced(copies)
+
+    def _cost(self, chosen: Iterable[int]) -> int:
+        return sum(self._units[at].row.cost for at in chosen)
 
     def _bound(self, chosen: tuple[int, ...], at: int, copies: int) -> int:
         """At least what any set costs that has these units, and of the others only those from ``at`` on."""
         gone = [self._units[each].row for each in chosen]
         rows = [unit.row for unit in self._units[at:]]
-        return sum(row.cost for row in gone) + self._bounds.costs(self._entry, rows, copies, gone)[-1]
+        return self._cost(chosen) + self._bounds.costs(self._entry, rows, copies, gone)[-1]
 
     def _may_join(self, chosen: tuple[int, ...], at: int) -> bool:
         """Whether a unit may go with others: of equal ones the cheapest go first, and the rules allow all together."""
         unit, before = self._units[at], self._before[at]
-        if before >= 0 and before not in chosen:
+        if before is not None and before not in chosen:
             return False
         if not unit.bound:
             return True
@@ -208,7 +197,7 @@ class NodeSearch:
         for at in reversed(tuple(chosen)):
             fewer = [each for each in chosen if each != at]
             chosen = fewer if self._enough(fewer, copies) else chosen
-        return sum(self._units[at].row.cost for at in chosen), tuple(self._units[at] for at in chosen)
+        return self._cost(chosen), tuple(self._units[at] for at in chosen)
 
     def _enough(self, chosen: Sequence[int], copies: int) -> bool:
         return self._takes([record for each in chosen for record in self._units[each].records], copies)

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from hami_plugins.engine import neighbours, quota
 from hami_plugins.engine.apply import record_of, record_with, with_pod, without_pods
 from hami_plugins.engine.decide import Decider, PodDemand
+from hami_plugins.engine.device_names import allocated
 from hami_plugins.engine.intake import PodInfo
-from hami_plugins.engine.naming import allocated
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed, Refusal
 from hami_plugins.model.nodes import NodeEntry
@@ -59,6 +59,7 @@ class Proof:
         self._members = members
         self._info = members[0]
         self._devices_only = devices_only
+        self._neighbours_matter = rules.running.keep_apart or any(any(info.pod.neighbours) for info in members)
         limited = bool(self._info.demand.headroom)
         self._left = quota.left_in(snapshot, self._info.pod.namespace, decider.registry) if limited else None
 
@@ -120,7 +121,7 @@ class Proof:
         if demand.headroom:
             left = quota.left_in(after, info.pod.namespace, self._decider.registry) or {}
             demand = replace(demand, headroom=tuple(sorted(left.items())))
-        if not self._devices_only and (any(info.pod.neighbours) or neighbours.matter(after)):
+        if not self._devices_only and self._neighbours_matter:
             barred = neighbours.barred(after, info.pod)  # no node is asked that was barred before
             demand = replace(demand, constraints=replace(demand.constraints, barred=barred))
         return demand

@@ -1,4 +1,4 @@
-"""Who may be evicted for whom: rules for single pods, and for several pods together.
+"""Which pods may be evicted for which: rules for single pods, and for several pods together.
 
 The rules of Volcano 1.14 and of kube-scheduler, with two that are ours: a gang keeps its minimum or is evicted as a
 whole, and a PodDisruptionBudget is never broken.
@@ -7,8 +7,9 @@ whole, and a PodDisruptionBudget is never broken.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from hami_plugins.engine.neighbours import meets
@@ -28,6 +29,9 @@ SYSTEM_CRITICAL: Final = SYSTEM_PRIORITIES["system-cluster-critical"]
 
 MOST_JUDGED: Final = 100_000
 """Kinds of pods whose verdicts are remembered."""
+
+_likeness: Final = attrgetter("priority", "namespace", "preemptable")
+"""What counts of a running pod for a preemptor that no queue of Volcano's has."""
 
 
 class _Verdict(NamedTuple):
@@ -86,19 +90,26 @@ class EvictionRules:
         """The priority that a pod counts with, ``None`` where it may not be evicted."""
         return self._verdict(record, self.running.kind_of(record)).priority
 
-    def counting_on(self, pods: RunningOnNode, highest: int) -> Callable[[PodRecord], int | None]:
-        """The same for pods of a node, of those alone that count with a priority up to ``highest``."""
-        verdict, kinds = self._verdict, pods.kinds
-
-        def counts_at(record: PodRecord) -> int | None:
-            priority = verdict(record, kinds.get(id(record))).priority
-            return priority if priority is not None and priority <= highest else None
-
-        return counts_at
+    def evictable_on(
+        self, pods: RunningOnNode, records: Iterable[PodRecord], highest: int
+    ) -> list[tuple[PodRecord, int]]:
+        """Those of a node's pods that may be evicted and count with a priority up to ``highest``, and that priority."""
+        verdict, kinds, kind_of = self._verdict, pods.kinds, self.running.kind_of
+        judged = {} if self._queued or self._judges_labels else self._judged
+        found: list[tuple[PodRecord, int]] = []
+        for record in records:
+            if record.group:
+                priority = verdict(record, kinds.get(id(record)) or kind_of(record)).priority
+            else:  # nearly all pods, of few kinds: the call would take longer than the look
+                known = judged.get(_likeness(record))
+                priority = (verdict(record, None) if known is None else known).priority
+            if priority is not None and priority <= highest:
+                found.append((record, priority))
+        return found
 
     def _verdict(self, record: PodRecord, kind: PodKind | None) -> _Verdict:
         """What ``objection`` says of a pod and of all that are equal to it in what counts: these are judged once."""
-        key: Hashable = kind if self._queued else (record.priority, record.namespace, record.preemptable)
+        key: Hashable = kind if self._queued else _likeness(record)
         if record.group == self._own[1] and record.namespace == self._own[0]:
             key = key, True
         if self._judges_labels:

@@ -59,13 +59,15 @@ class PodKind:
 class RunningOnNode(NamedTuple):
     """The pods of a node; another value when the node changes, or a PodGroup of its pods in what counts here.
 
-    ``ending`` says that some are being deleted, ``priorities`` are those of the pods themselves. Of pods that are not
-    being deleted and have a PodGroup there are the ``members`` by PodGroup (``namespace/name``), their ``kinds`` by the
-    identity of the records, and what they hold by queue.
+    ``ending`` says that some are being deleted, ``apart`` that some keep other pods away by their anti-affinity;
+    ``priorities`` are those of the pods themselves. Of pods that are not being deleted and have a PodGroup there are
+    the ``members`` by PodGroup (``namespace/name``), their ``kinds`` by the identity of the records, and what they hold
+    by queue.
     """
 
     entry: NodeEntry
     ending: bool
+    apart: bool
     priorities: frozenset[int]
     members: Mapping[str, list[PodRecord]]
     kinds: Mapping[int, PodKind]
@@ -161,6 +163,11 @@ class RunningPodIndex:
         return set().union(*(node.priorities for node in self._nodes.values()))
 
     @property
+    def keep_apart(self) -> bool:
+        """Whether any pod keeps others away by its anti-affinity; see ``neighbours.matter``."""
+        return any(node.apart for node in self._nodes.values())
+
+    @property
     def held(self) -> Mapping[str, Amounts]:
         """What the members of PodGroups hold by queue (nano units); those being deleted hold nothing."""
         return {queue: dict(amounts) for queue, amounts in self._held.items()}
@@ -216,8 +223,16 @@ class RunningPodIndex:
         members: dict[str, list[PodRecord]] = {}
         kinds: dict[int, PodKind] = {}
         held: dict[str, dict[str, int]] = {}
+        priorities = set[int]()
+        ending = apart = False
         for record in entry.pods:
-            if record.terminating or not record.group:
+            priorities.add(record.priority)
+            if record.apart:
+                apart = True
+            if record.terminating:
+                ending = True
+                continue
+            if not record.group:
                 continue
             name = record.full_group
             if name in members:
@@ -231,8 +246,7 @@ class RunningPodIndex:
             amounts = held[kind.queue]
             for resource, amount in record.requests:
                 amounts[resource] = amounts.get(resource, 0) + amount
-        ending = any(record.terminating for record in entry.pods)
-        return RunningOnNode(entry, ending, frozenset(record.priority for record in entry.pods), members, kinds, held)
+        return RunningOnNode(entry, ending, apart, frozenset(priorities), members, kinds, held)
 
     def _kind(self, record: PodRecord, group: str) -> PodKind:
         known = self._seen.pod_groups.get(group)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 from hami_plugins.engine.decide import Decider, PodDemand
@@ -80,10 +81,10 @@ class VictimSearch:
         gate = self._gate(snapshot, preemptor, gate)
         current = snapshot
         victims, ending, places = list[EvictedPod](), list[EvictedPod](), list[tuple[Pod, Placed]]()
-        remaining, cut = list(infos), False
-        for members in _by_demand(infos):
-            running = self.running_in(current)
-            rules = EvictionRules(current, Preemptor.of(current, remaining), gate, running)
+        remaining, cut = list(_by_demand(infos)), False
+        while remaining:
+            members, running = remaining[0], self.running_in(current)
+            rules = EvictionRules(current, Preemptor.of(current, [*chain(*remaining)]), gate, running)
             search = self._search(current, rules, members, within)
             solution = search.cheapest()
             found = None if solution is None else search.proof.placed(solution)
@@ -93,11 +94,12 @@ class VictimSearch:
             victims += solution.victims
             ending += solution.ending
             places += found.places
-            remaining = [info for info in remaining if all(info is not member for member in members)]
+            remaining = remaining[1:]
             current = _with_fewer_allowed(found.after, rules, solution.victims)
             gate = rules.reclaim.usage_after(victim.pod for victim in solution.victims)
-            for info in members if gate is not None else ():
-                gate = None if gate is None else gate.given(preemptor.queue, requests_of(info.pod))
+            if gate is not None:
+                for info in members:
+                    gate = gate.given(preemptor.queue, requests_of(info.pod))
         after = replace(current, budgets=snapshot.budgets)
         return EvictionPlan(
             victims=tuple(victims), ending=tuple(ending), places=tuple(places), after=after, usage=gate, cut=cut
@@ -124,9 +126,9 @@ class VictimSearch:
     def _gate(
         self, snapshot: ClusterSnapshot, preemptor: Preemptor, gate: EnqueueAdmission | None
     ) -> EnqueueAdmission | None:
-        if gate is not None or not preemptor.queue:
-            return gate
-        return divided_gate(snapshot, preemptor, self._rules, self._running)
+        if gate is None and preemptor.queue:
+            return divided_gate(snapshot, preemptor, self._rules, self._running)
+        return gate
 
     def _search(
         self,
@@ -149,7 +151,7 @@ class VictimSearch:
             self._decider, snapshot, rules, members, known, within=within, devices_only=self._devices_only
         )
         self._known[key] = known._replace(nodes=search.nodes)
-        while len(self._known) > MOST_DEMANDS:
+        if len(self._known) > MOST_DEMANDS:
             self._known.popitem(last=False)
         return search
 
@@ -167,7 +169,5 @@ def _with_fewer_allowed(
 ) -> ClusterSnapshot:
     """The cluster whose budgets have been used by these evictions."""
     used = Counter((each.namespace, each.name) for victim in victims for each in rules.budgets_of(victim.pod))
-    if not used:
-        return snapshot
     budgets = (replace(each, allowed=each.allowed - used[each.namespace, each.name]) for each in snapshot.budgets)
     return replace(snapshot, budgets=tuple(budgets))

@@ -59,7 +59,7 @@ def leave_together(victims: Iterable[EvictedPod]) -> bool:
 class EvictionPlan:
     """The pods to evict, and where the waiting pods go afterwards.
 
-    ``ending`` are pods on the chosen nodes that are being deleted already: the places are free when they are gone, too.
+    ``ending`` are pods on the chosen nodes that are being deleted already: the places are free once they are also gone.
     ``after`` is the cluster without victims and ending pods, and with the placed pods; ``usage`` is that of the queues
     then, for pods of Volcano's. ``cut`` says that the search was given up, so that cheaper victims may exist.
     """

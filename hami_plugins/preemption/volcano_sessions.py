@@ -70,7 +70,7 @@ class JobTry:
 class ClosedTry(NamedTuple):
     """What is left of a job's try at the end of a session: pods that were accepted, and who has to leave for them.
 
-    ``evicted`` are those whom Volcano evicts itself. What is not ``kept`` has come to nothing.
+    ``evicted`` are those that Volcano evicts itself. The session dropped all that are not ``kept``.
     """
 
     job: str
@@ -104,7 +104,7 @@ class VolcanoSessions:
         return found
 
     def drop(self, job: str) -> None:
-        """A plan cannot be carried out. What has been accepted by it is kept or lost when the session ends."""
+        """A plan cannot be carried out. Accepted parts of it are kept or lost when the session ends."""
         begun = self._tries.get(job)
         if begun is not None and not begun.accepted:
             del self._tries[job]
