@@ -36,7 +36,7 @@ def list_vendors(name: str | None, *, form: Form, headers: bool, settings: str |
             known = {spelling: spec.name for spec in registry for spelling in _called(spec)}
             known |= {spec.name.lower(): spec.name for spec in registry}
             meant = _meant(name, known) or f"there are {', '.join(spec.name for spec in registry)}"
-            raise ManifestError(f"there is no vendor {name!r}; {meant}")
+            raise ManifestError(f"no vendor {name!r}; {meant}")
     if form is not Form.TABLE:
         output.document(vendors.document(specs), form)
         return Exit.FINE
@@ -108,7 +108,7 @@ def found_settings(name: str) -> tuple[tuple[SettingsProgram, tuple[Setting, ...
         keys = dict.fromkeys(each.key for _, listed in known for each in listed)
         spelled = {each.lower(): each for each in [*keys, *(program.name for program, _ in known)]}
         meant = _meant(name, spelled) or "without a name all are listed"
-        raise ManifestError(f"there is no setting {name!r}; {meant}")
+        raise ManifestError(f"no setting {name!r}; {meant}")
     return found
 
 

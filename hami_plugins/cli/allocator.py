@@ -65,6 +65,14 @@ def conf(
         bool, typer.Option("--kube-scheduler", help="Print or check kube-scheduler's configuration, not Volcano's.")
     ] = False,
     mode: ModeName = None,
+    scheduler: Annotated[
+        str,
+        typer.Option(
+            "--scheduler",
+            metavar="volcano-RELEASE",
+            help="Release of Volcano to check for, such as volcano-1.16. Default with --live: that of the Deployment.",
+        ),
+    ] = "",
     config: options.Config = None,
     device_config: DeviceConfig = None,
     output: options.Output = Form.TABLE,
@@ -74,8 +82,8 @@ def conf(
 ) -> None:
     """Print a scheduler's configuration with the server as its extender, or check an existing one. Reads only.
 
-    --live reads Volcano's from the cluster; kube-scheduler's is a file of its node. Exit code 1 if it has errors; each
-    finding names the correction.
+    --live reads Volcano's from the cluster; kube-scheduler's is a file of its node. With --scheduler also what does not
+    go together with that release. Exit code 1 if it has errors; each finding names the correction.
     """
     from hami_plugins.cli.allocator_server import (
         AllocatorInputs,
@@ -90,6 +98,8 @@ def conf(
     )
     if check is not None and live:
         raise typer.BadParameter("cannot be combined with --live", param_hint="--check")
+    if scheduler and (kube_scheduler or (check is None and not live)):
+        raise typer.BadParameter("goes with --check or --live of Volcano's configuration", param_hint="--scheduler")
     if kube_scheduler and live:
         raise typer.BadParameter("reads Volcano's; give kube-scheduler's with --check", param_hint="--live")
     if kube_scheduler and check is None:
@@ -99,7 +109,9 @@ def conf(
     if check is None and not live:
         raise typer.Exit(print_conf(inputs, form=output))
     source = None if live else check
-    raise typer.Exit(check_conf(inputs, source=source, namespace=namespace, form=output, headers=not no_headers))
+    raise typer.Exit(
+        check_conf(inputs, source=source, namespace=namespace, scheduler=scheduler, form=output, headers=not no_headers)
+    )
 
 
 @app.command()

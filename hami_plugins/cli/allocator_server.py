@@ -46,7 +46,9 @@ from hami_plugins.kube.removal import Release
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.vendor_names import ResourceNames
 from hami_plugins.observe import logging
+from hami_plugins.queueing.releases import release_of
 from hami_plugins.vendors import BUILTIN
+from hami_plugins.vendors.volcano_releases import release_name
 from hami_plugins.web.settings import ServedProgram
 from hami_plugins.wire import volcano_config
 
@@ -70,7 +72,7 @@ class AllocatorInputs(ServerInputs[AllocatorSettings]):
         return {**os.environ, f"{PREFIX}VOLCANO__MODE": self.mode.value}
 
     def settings(self) -> AllocatorSettings:
-        """The settings, with the device configuration of Volcano that was given beside them. Raises ``ConfigError``."""
+        """The settings, with the accompanying device configuration of Volcano. Raises ``ConfigError``."""
         found = ServerInputs.settings(self)
         if self.device_config is None:
             return found
@@ -148,15 +150,21 @@ def print_chart_values(inputs: AllocatorInputs, *, form: Form) -> int:
     return print_documents(({"vendors": [spec.name for spec in vendors], "moreVendors": more},), form)
 
 
-def check_conf(inputs: AllocatorInputs, *, source: str | None, namespace: str, form: Form, headers: bool) -> int:
-    """Check Volcano's configuration, out of a file or (without one) out of the cluster."""
+def check_conf(
+    inputs: AllocatorInputs, *, source: str | None, namespace: str, scheduler: str, form: Form, headers: bool
+) -> int:
+    """Check Volcano's configuration, out of a file or (without one) out of the cluster, for a release of Volcano."""
     settings = inputs.settings()
     mode = inputs.mode or settings.volcano.mode
+    release = release_of(scheduler) if scheduler else None
     place, conf = allocator.read_conf(inputs.client, source, namespace)
-    found = allocator_configuration.check(conf, mode, vendors_of(settings), evicts=settings.preemption.mode.evicts)
-    return allocator.print_check(
-        found, kind="VolcanoConfCheck", place=place, about={"mode": mode.value}, form=form, headers=headers
+    if source is None and not scheduler:
+        release = allocator.live_release(inputs.client(), namespace)
+    found = allocator_configuration.check(
+        conf, mode, vendors_of(settings), evicts=settings.preemption.mode.evicts, release=release
     )
+    about = {"mode": mode.value, "release": "" if release is None else release_name(release)}
+    return allocator.print_check(found, kind="VolcanoConfCheck", place=place, about=about, form=form, headers=headers)
 
 
 def print_scheduler_conf(inputs: AllocatorInputs, *, form: Form) -> int:

@@ -28,18 +28,17 @@ from hami_plugins.cli.allocator_server import AllocatorInputs, vendors_of
 from hami_plugins.cli.kit import allocator, inputs, output
 from hami_plugins.cli.kit.edge import Exit
 from hami_plugins.cli.kit.options import Form
-from hami_plugins.config import hami_words, texts
+from hami_plugins.config import hami_settings, texts
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import ConfigError, KubeError
 from hami_plugins.kube.client import KubeClient
-from hami_plugins.kube.port import Collection
+from hami_plugins.kube.port import WEBHOOKS, Collection
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.output.rows import Table, TableRow
 from hami_plugins.output.schema import API_VERSION
 from hami_plugins.wire import lenient
 from hami_plugins.wire.fields import Json
 
-_WEBHOOKS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _POD_GROUPS: Final = "/apis/scheduling.volcano.sh/v1beta1"
 VOLCANO: Final = "volcano-system"
@@ -77,7 +76,8 @@ def print_settings(values: str | None, device_config: str | None, *, form: Form)
     """
     source, given = _document(values)
     place, devices = _document(device_config)
-    found = hami_words.from_values(given, texts.unwrapped(devices, hami_words.DEVICE_CONFIG, place), source=source)
+    unwrapped = texts.unwrapped(devices, hami_settings.DEVICE_CONFIG, place)
+    found = hami_settings.from_values(given, unwrapped, source=source)
     text = output.as_yaml(found.settings)
     SETTINGS.load(text, {})
     for word in found.untaken:
@@ -161,7 +161,7 @@ def _live(client: KubeClient, settings: AllocatorSettings, account: str) -> Take
     return TakeoverObjects(
         nodes=nodes,
         pods=pods,
-        webhooks=_all(client, _WEBHOOKS, "MutatingWebhookConfiguration"),
+        webhooks=_all(client, WEBHOOKS.path, WEBHOOKS.kind),
         configurations=_configurations(maps),
         volcano=_of_volcano(_all(client, f"/api/v1/namespaces/{VOLCANO}/configmaps", "ConfigMap")),
         account=account,

@@ -84,7 +84,8 @@ def plan(order: PlanOptions) -> None:
     """
     from hami_plugins.cli.kit.inputs import present
 
-    present(*(order.files or ()), *(order.snapshot or ()), *(order.usage or ()), order.settings)
+    present(*(order.files or ()), *(order.snapshot or ()), *(order.node_groups or ()), *(order.usage or ()))
+    present(order.settings)
     from hami_plugins.cli.plan import run
 
     raise typer.Exit(run(order))
@@ -142,6 +143,8 @@ def vet(order: VetOptions) -> None:
     Example: hami-plugins vet -f manifests/ -o sarif > vet.sarif
 
     Example: kubectl get nodes,pods,queues,podgroups -A --show-managed-fields -o json | hami-plugins vet --snapshot -
+
+    Whether an allocator serves the cluster is read off its webhooks: add mutatingwebhookconfigurations to the kinds.
     """
     from hami_plugins.cli.kit.inputs import present
 
@@ -167,7 +170,7 @@ def explain(order: ExplainOptions) -> None:
     """
     from hami_plugins.cli.kit.inputs import present
 
-    present(*(order.snapshot or ()), *(order.usage or ()), order.settings)
+    present(*(order.snapshot or ()), *(order.node_groups or ()), *(order.usage or ()), order.settings)
     from hami_plugins.cli.explain import run
 
     raise typer.Exit(run(order))
@@ -332,6 +335,31 @@ def fleets(
     from hami_plugins.cli.about import list_fleets
 
     raise typer.Exit(list_fleets(name, form=output, headers=not no_headers))
+
+
+@app.command("prices")
+def list_prices(
+    *,
+    types: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TYPE]...", help="Instance types, compared with the first. Default: all."),
+    ] = None,
+    prices: Annotated[
+        str | None,
+        typer.Option("--prices", metavar="NAME|FILE", help="The price table. Default: the shipped aws-us-east-1."),
+    ] = None,
+    output: options.Output = Form.TABLE,
+    no_headers: options.NoHeaders = False,
+) -> None:
+    """List what instances with devices cost per hour, for each device as well, or compare some types.
+
+    The shipped table is dated and of one region; docs/tasks/growing-clusters.md says how to write your own.
+
+    Example: hami-plugins prices trn1.32xlarge p4d.24xlarge p5.48xlarge
+    """
+    from hami_plugins.cli.prices import run
+
+    raise typer.Exit(run(types or (), name=prices, form=output, headers=not no_headers))
 
 
 @app.command("settings")

@@ -13,7 +13,7 @@ from hami_plugins.cli.kit.inputs import cluster_source
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.defrag import goals
 from hami_plugins.defrag.planner import Defragmenter
-from hami_plugins.defrag.running import RunningPods
+from hami_plugins.defrag.running_pods import RunningPods
 from hami_plugins.defrag.values import DefragPlan, Move, MoveOptions, RunningCluster
 from hami_plugins.engine.decide import Decider
 from hami_plugins.errors import ManifestError
@@ -91,7 +91,7 @@ def _check(order: DefragOptions, source: ClusterSource) -> None:
             f"{order.journal}: this journal already exists; --resume goes on, or give another --journal"
         )
     if order.resume and not order.journal.exists():
-        raise ManifestError(f"--resume: there is no journal {order.journal}; give its --journal")
+        raise ManifestError(f"--resume: no journal {order.journal}; give its --journal")
 
 
 def _asked(order: DefragOptions, source: ClusterSource) -> _Question:

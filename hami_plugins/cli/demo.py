@@ -62,7 +62,7 @@ def run(html: str, *, live: bool = True) -> int:
 
 def _plan_and_live(html: str, settings: Settings, registry: Registry, seconds: Callable[[], float]) -> None:
     """Both parts. The agents start up while the plan is made."""
-    # gRPC reads it when it is imported; what it says of calls that end with their agent is no part of the story.
+    # gRPC reads it at import; its messages about calls that end with their agent would clutter the demo.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from hami_plugins.cli.live.demo_script import DemoScript
     from hami_plugins.cli.live.signals import Ending
@@ -102,7 +102,7 @@ def _staged(stack: ExitStack, ending: Ending) -> tuple[DemoCluster | None, DemoE
 
 
 def _plan(html: str, settings: Settings, registry: Registry) -> None:
-    """The first part: many makers, one plan."""
+    """The first part: many vendors, one plan."""
     snapshot = inputs.cluster(ClusterSource(fleet=FLEET), registry)
     cards = sum(len(entry.ids) for entry in snapshot.nodes)
     files = examples.workload_files()

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from hami_plugins.cli import plan
+from hami_plugins.cli import plan, prices
 from hami_plugins.cli.kit import inputs, output
 from hami_plugins.cli.kit.edge import Exit
 from hami_plugins.cli.kit.inputs import cluster_source
@@ -42,7 +42,9 @@ def run(order: ExplainOptions) -> int:
     settings = inputs.settings_of(order.settings)
     registry = inputs.registry_of(settings)
     beside = _beside(order.usage)
-    source = replace(cluster_source(order.snapshot, order.fleet, order.context, order.kubeconfig), evictions=True)
+    source = cluster_source(order.snapshot, order.fleet, order.context, order.kubeconfig)
+    source = replace(source, evictions=True, node_groups=tuple(order.node_groups or ()))
+    table = prices.table_of(order.prices)
     snapshot = inputs.cluster(source, registry)
     registry = static_mig.scheduled(snapshot, registry)
     release = releases.release_of(order.scheduler) if order.scheduler else None
@@ -52,7 +54,7 @@ def run(order: ExplainOptions) -> int:
     kind, named = _named(order)
     jobs = [pods_of(snapshot, each, planner.rules, kind) for each in named] if kind != "pod" else []
     names = [pod for each in jobs for pod in each.explained] or named or _waiting(order, snapshot)
-    found = [explain(snapshot, name, planner) for name in names]
+    found = [explain(snapshot, name, planner, prices=table) for name in names]
     gaps = tuple(dict.fromkeys(gap for each in found for gap in each.gaps))
     if order.strict:
         inputs.without_gaps(gaps, source)

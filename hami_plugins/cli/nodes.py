@@ -60,7 +60,7 @@ def _vendors(given: Sequence[str], registry: Registry) -> frozenset[VendorName]:
     known = {spec.name.lower(): spec.name for spec in registry}
     for name in given:
         if name.lower() not in known:
-            raise ManifestError(f"--vendor {name}: there is no such vendor; there are {', '.join(known.values())}")
+            raise ManifestError(f"--vendor {name}: unknown vendor; known are {', '.join(known.values())}")
     return frozenset(known[name.lower()] for name in given)
 
 

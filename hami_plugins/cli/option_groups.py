@@ -21,6 +21,8 @@ class PlanOptions(OptionGroup):
     namespace: options.OfManifests = None
     without: options.Without = None
     add_nodes: options.AddNodes = None
+    node_groups: options.NodeGroups = None
+    prices: options.Prices = None
     policy: options.Policy = ""
     preemption: options.Preemption = False
     scheduler: options.Scheduler = ""
@@ -116,6 +118,8 @@ class ExplainOptions(OptionGroup):
     fleet: options.Fleet = None
     namespace: options.Namespace = None
     everywhere: options.AllNamespaces = False
+    node_groups: options.NodeGroups = None
+    prices: options.Prices = None
     scheduler: options.Scheduler = ""
     assigner: options.Assigner = ""
     form: options.Output = Form.TABLE

@@ -6,8 +6,9 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from hami_plugins.cli import prices
 from hami_plugins.cli.kit import inputs, output
 from hami_plugins.cli.kit.edge import Exit
 from hami_plugins.cli.kit.inputs import ClusterSource, cluster_source
@@ -18,7 +19,7 @@ from hami_plugins.explain.answers import Answers
 from hami_plugins.explain.messages import counted
 from hami_plugins.inputs import workloads
 from hami_plugins.model.dialect import Dialect
-from hami_plugins.output import documents, tables
+from hami_plugins.output import costs, documents, tables
 from hami_plugins.plan import Planner, Stage, completeness, replica_rows, submission, what_if
 from hami_plugins.queueing import releases
 
@@ -28,9 +29,10 @@ if TYPE_CHECKING:
     from hami_plugins.cli.option_groups import PlanOptions
     from hami_plugins.engine.registry import Registry
     from hami_plugins.explain.drawings import Drawing
+    from hami_plugins.inputs.prices import PriceTable
     from hami_plugins.inputs.workloads import Submission
     from hami_plugins.model.cluster import ClusterSnapshot
-    from hami_plugins.model.nodes import Problem
+    from hami_plugins.model.nodes import NodeEntry, Problem
     from hami_plugins.output.page import Heading
     from hami_plugins.output.rows import Table, TextLine
     from hami_plugins.plan import Plan, PlanUnit, PodPlan
@@ -42,12 +44,14 @@ MOST_ROWS: Final = 1_000
 """Rows of the table that are printed."""
 
 MOST_PROBLEMS: Final = 10
-"""Unreadable things of the cluster that are named beside a table."""
+"""Unreadable cluster objects that are listed with a table."""
 
 
 def run(order: PlanOptions) -> int:
     """Plan, print, and say whether every pod found a place; workloads that are skipped have found none."""
-    files, source = order.files or (), cluster_source(order.snapshot, order.fleet, order.context, order.kubeconfig)
+    files, table = order.files or (), prices.table_of(order.prices)
+    source = cluster_source(order.snapshot, order.fleet, order.context, order.kubeconfig)
+    source = replace(source, node_groups=tuple(order.node_groups or ()))
     if not files:
         raise ManifestError("nothing to plan; give manifests with -f FILE, a folder, or - for stdin")
     if order.usage and order.html is None:
@@ -62,7 +66,9 @@ def run(order: PlanOptions) -> int:
         names = ", ".join("stdin" if each == inputs.STDIN else each for each in files)
         raise ManifestError(f"{names}: nothing to plan; it has no objects")
     snapshot = inputs.cluster(source, registry)
-    snapshot = what_if.with_nodes(what_if.without(snapshot, order.without or ()), order.add_nodes or (), registry)
+    known = what_if.without(snapshot, order.without or ())
+    snapshot = what_if.with_nodes(known, order.add_nodes or (), registry)
+    added = [entry for entry in snapshot.nodes if entry.name not in known.position]
     submitted = workloads.read(
         read, namespace=order.namespace or "default", pod_groups=snapshot.pod_groups, skip_faulty=True
     )
@@ -76,7 +82,7 @@ def run(order: PlanOptions) -> int:
     found = _planned(planner, snapshot, units, now_ns, preemption=order.preemption)
     if order.strict:
         inputs.without_gaps(found.gaps, source)
-    _answer(order, source, found, submitted, planner)
+    _answer(order, source, found, submitted, planner, Priced(table, added))
     return Exit.FINE if found.complete and not submitted.skipped and not submitted.faulty else Exit.FINDINGS
 
 
@@ -94,7 +100,16 @@ def _planned(
         return planner.plan(snapshot, units, now_ns=now_ns, progress=progress, preemption=preemption)
 
 
-def _answer(order: PlanOptions, source: ClusterSource, found: Plan, submitted: Submission, planner: Planner) -> None:
+class Priced(NamedTuple):
+    """The prices, ``None`` unless costs are requested, and the added nodes."""
+
+    table: PriceTable | None
+    added: Sequence[NodeEntry]
+
+
+def _answer(  # noqa: PLR0917 - what was asked, and all that is known of it
+    order: PlanOptions, source: ClusterSource, found: Plan, submitted: Submission, planner: Planner, priced: Priced
+) -> None:
     dialect = order.annotations
     if dialect is not None and order.form is Form.TABLE and order.html is None:
         _print_annotations(found, dialect)
@@ -102,18 +117,22 @@ def _answer(order: PlanOptions, source: ClusterSource, found: Plan, submitted: S
             output.remark(gap.message)
         return
     with inputs.working("looking for reasons and changes", when=len(found.pods) >= MOST_ROWS):
-        answers = Answers(found, planner)
+        answers = Answers(found, planner, prices=priced.table)
     if order.html is not None:
         title = f"Plan of {counted(found.size, 'pod')}"
         write_page(order.html, answers, submitted, title=title, source=source.words(), usage=order.usage or ())
         output.remark(f"page: {Path(order.html).absolute().as_uri()}")
     if order.form is not Form.TABLE:
-        output.document(documents.streamed_plan(found, answers, submitted=submitted, dialect=dialect), order.form)
+        cost = None if priced.table is None else costs.plan_document(found, priced.added, priced.table)
+        made = documents.streamed_plan(found, answers, submitted=submitted, dialect=dialect, cost=cost)
+        output.document(made, order.form)
     elif dialect is not None:
         _print_annotations(found, dialect)
     else:
         print_table(tables.plan(found, planner.registry), headers=not order.no_headers)
         tell(found, answers, submitted)
+        if priced.table is not None:
+            prices.tell(found, priced.added, priced.table)
         _tell_what_was_left_out(found, submitted)
 
 
@@ -151,7 +170,7 @@ def tell(found: Plan, answers: Answers, submitted: Submission | None = None) -> 
 
 
 def tell_evictions(found: Plan, registry: Registry) -> None:
-    """Who leaves for whom, and the nodes afterwards."""
+    """The victims of each pod, and the nodes afterwards."""
     table = tables.evictions(found)
     if table is not None:
         output.line()

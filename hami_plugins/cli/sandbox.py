@@ -42,7 +42,7 @@ def run(options: SandboxOptions) -> int:
         raise ConfigError(f"--port {options.port} is not a port; 0 to {_MOST_PORT} are, 0 for a free one")
     fleet = options.fleet or FLEET
     objects = _objects(fleet)
-    # gRPC reads it when it is imported; what it says of calls that end with an agent helps nobody here.
+    # gRPC reads it at import; its messages about calls that end with an agent are of no use here.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from hami_plugins.cli.live import sandbox
     from hami_plugins.cli.live.signals import Ending

@@ -26,7 +26,7 @@ def run(source: ClusterSource, *, redacted: bool, out: str | None, form: Form, s
         raws, registry, taken_at=taken_at, redacted=redacted, complete=not source.snapshots
     )
     counts = _counts(content)
-    if not counts.get("Node"):
+    if not counts.get("Node") and not counts.get("NodePool"):
         raise ManifestError(f"{source.words()}: it has no nodes, so there is nothing to take a snapshot of")
     if form is Form.YAML:
         from hami_plugins.cli.kit.output import as_yaml

@@ -11,7 +11,7 @@ from hami_plugins.cli.kit.inputs import ClusterSource, cluster_source
 from hami_plugins.cli.kit.options import Form, VetForm
 from hami_plugins.errors import ManifestError, ManifestPlace
 from hami_plugins.output import findings
-from hami_plugins.vendors.volcano_releases import DeviceAssigner, Version, version_of
+from hami_plugins.vendors.volcano_releases import DeviceAssigner, Version, known_release
 from hami_plugins.vet import cluster_objects
 from hami_plugins.vet.cluster_objects import ClusterObjects
 
@@ -67,7 +67,7 @@ def run(order: VetOptions) -> int:
 def _release(scheduler: str, settings: Settings) -> Version | None:
     """The release of Volcano that is asked about, else the one that is set."""
     if not scheduler:
-        return version_of(settings.volcano.release)
+        return known_release(settings.volcano.release)
     from hami_plugins.queueing.releases import release_of
 
     return release_of(scheduler)
@@ -159,7 +159,7 @@ def _ignored(given: Sequence[str]) -> frozenset[str]:
 
 
 def _read(name: str) -> VetSources:
-    """The objects of a file; one that is no text is set aside as a whole."""
+    """The objects of a file; an undecodable file is set aside as a whole."""
     source = "stdin" if name == inputs.STDIN else name
     try:
         return vet.read(inputs.read_text(name), source=source)

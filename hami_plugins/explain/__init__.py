@@ -1,4 +1,4 @@
-"""Why a pod waits or is where it is, and what would help: reasons, words, ways out."""
+"""Why a pod waits or was placed where it is, and remedies: reasons, messages, suggestions."""
 
 from hami_plugins.explain.explanation import (
     Explanation,

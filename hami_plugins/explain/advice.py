@@ -126,7 +126,7 @@ def _without_pod(pod: PodRecord, registry: Registry) -> str:
 
 
 def _tolerating(taint: Taint) -> str:
-    """Nobody should tolerate a broken node: what helps there is the node itself."""
+    """A broken node should not be tolerated: the node itself has to be repaired."""
     if taint == UNSCHEDULABLE:
         return "once the node is no longer cordoned"
     value = f"{taint.key}: {taint.value}" if taint.value else taint.key

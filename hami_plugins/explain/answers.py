@@ -18,7 +18,9 @@ from hami_plugins.explain.counterfactuals import counterfactuals
 from hami_plugins.explain.drawings import Drawing
 from hami_plugins.explain.enqueue import EnqueueSuggestions, Freed
 from hami_plugins.explain.gang_suggestions import GangWays
+from hami_plugins.explain.growth import GrowthSearch, PoolGrowth
 from hami_plugins.explain.reasons import choice_of_plan, refusal_of
+from hami_plugins.inputs.prices import PriceTable
 from hami_plugins.model.decisions import Placed, Refused
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.policy import NodePolicy, Policy
@@ -30,10 +32,10 @@ from hami_plugins.preemption.values import NoVictims
 from hami_plugins.suggest.changes import ChangeKind, Counterfactual
 
 MOST_ADVISED: Final = 24
-"""Different refusals for which ways out are looked for."""
+"""Different refusals for which suggestions are computed."""
 
 MOST_LOOKS: Final = 3_000_000
-"""Pods times nodes up to which the choice of each node is told in full."""
+"""Up to this product of pods and nodes, the choice of each node is explained in full."""
 
 _CHANGEABLE: Final = frozenset({Stage.NODES, Stage.ADMISSION, Stage.QUOTA})
 """Where a pod stops for what it asks for, so that another pod, quota or cluster would help it."""
@@ -66,8 +68,8 @@ class WayOut:
 class PodAnswer:
     """A pod of a plan, explained. ``why`` is one sentence: why this node, or why none.
 
-    ``holders`` are who holds it at Volcano's gate. ``evictions`` make room for it, ``in_vain`` is why none does;
-    neither is set where nobody asked.
+    ``holders`` are the pods that block its enqueue admission in Volcano. ``evictions`` make room for it, ``in_vain`` is
+    why none does; neither is set unless requested. ``growth`` is what node pools can do for its workload.
     """
 
     plan: PodPlan
@@ -75,6 +77,7 @@ class PodAnswer:
     causes: tuple[CountedReason, ...] = ()
     ways_out: tuple[WayOut, ...] = ()
     holders: tuple[Blocker, ...] = ()
+    growth: tuple[PoolGrowth, ...] = ()
     evictions: PlanEvictions | None = None
     in_vain: NoVictims | None = None
 
@@ -115,8 +118,16 @@ _Told: TypeAlias = tuple[str, Stage, str, bool]
 class Answers:
     """Explains the pods of one plan with the planner that made it."""
 
-    def __init__(self, plan: Plan, planner: Planner, *, spare_shapes: Sequence[NodeEntry] = ()) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        planner: Planner,
+        *,
+        spare_shapes: Sequence[NodeEntry] = (),
+        prices: PriceTable | None = None,
+    ) -> None:
         self.plan = plan
+        self.prices = prices
         self.registry = planner.registry
         self._planner = planner
         self._spare_shapes = spare_shapes
@@ -124,9 +135,16 @@ class Answers:
         self._advice: dict[_Told, tuple[WayOut, ...]] = {}
         self._keeper = EnqueueSuggestions(plan, planner)
         self._gang_ways = GangWays(plan, planner)
+        self._growth = GrowthSearch(plan, planner, prices)
         self._evictions = {pod.full_name: each for each in plan.evictions for pod, _ in each.places}
         self._in_full = len(plan.pods) * len(plan.before.nodes) <= MOST_LOOKS
         self.all = tuple(self._answer(each) for each in plan.pods)
+
+    @property
+    def grows(self) -> bool:
+        """Whether some node pool can get the nodes for each workload that is refused now."""
+        refused = [each for each in self.all if each.plan.stage is not Stage.PLACED]
+        return all(any(growth.fits for growth in each.growth) for each in refused)
 
     def refusals(self) -> tuple[WorkloadRefusal, ...]:
         """The pods that are not placed, those of one workload with the same reasons together."""
@@ -159,6 +177,7 @@ class Answers:
             causes=causes,
             ways_out=self._ways_out(plan, why) if changeable else (),
             holders=self._keeper.holders(plan),
+            growth=self._growth.of(plan) if plan.by_eviction is None else (),
             evictions=self._evictions.get(name),
             in_vain=self.plan.in_vain.get(name),
         )
@@ -231,7 +250,7 @@ def ways_out_of(found: Iterable[Counterfactual], names: Sequence[str], registry:
 
 
 def ways_through(found: Iterable[Freed]) -> tuple[WayOut, ...]:
-    """The changes that would let a pod through Volcano's gate, in words."""
+    """Messages for the changes with which Volcano would enqueue a pod."""
     return tuple(
         WayOut(
             changes=tuple(map(enqueue.change_words, each.changes)), sentence=enqueue.freed_words(each), node=each.node

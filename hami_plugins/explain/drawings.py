@@ -21,7 +21,7 @@ from hami_plugins.plan.slices import runs
 
 
 class DeviceMark(StrEnum):
-    """What a device is to the drawing."""
+    """The role of a device in the drawing."""
 
     FREE = "free"
     OURS = "ours"

@@ -1,4 +1,6 @@
-"""Who holds a pod at Volcano's gate, in words, and what would let it through, proven by planning it again."""
+"""Which pods block a pod's enqueue admission in Volcano, as messages, and which change would admit it, proven by
+planning it again.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,7 @@ class Freed:
 
 
 class EnqueueSuggestions:
-    """Looks at the pods of one plan that are held at the gate."""
+    """Examines the pods of one plan that Volcano does not enqueue."""
 
     def __init__(self, plan: Plan, planner: Planner) -> None:
         self._plan = plan
@@ -124,7 +126,7 @@ def _in_the_way(holder: Blocker) -> InTheWay:
 
 
 def _kind(proposal: Proposal) -> str:
-    """What kind of change a proposal is: of several pods that run, the first is enough to name."""
+    """The kind of change of a proposal: of several running pods, naming the first is enough."""
     first = proposal.changes[0]
     return f"{type(first).__name__} {first.never} {first.runs}" if isinstance(first, LeftOut) else type(first).__name__
 

@@ -1,4 +1,4 @@
-"""How a pod came to leave its node, and which pod took its place, as far as a listing tells."""
+"""How a pod was removed from its node, and which pod took its place, as far as a listing shows it."""
 
 from __future__ import annotations
 

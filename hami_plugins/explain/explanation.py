@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from heapq import nlargest
-from typing import Final
+from typing import Final, NamedTuple
 
 from hami_plugins.engine import static_mig
 from hami_plugins.engine.apply import without_pods
@@ -21,7 +21,9 @@ from hami_plugins.explain.counterfactuals import counterfactuals
 from hami_plugins.explain.enqueue import EnqueueSuggestions, Freed
 from hami_plugins.explain.evicted import Eviction, eviction_of
 from hami_plugins.explain.gang_suggestions import GangWays
+from hami_plugins.explain.growth import GrowthSearch, PoolGrowth
 from hami_plugins.explain.reasons import choice_of_plan, why_of
+from hami_plugins.inputs.prices import PriceTable
 from hami_plugins.inputs.workloads import gangs
 from hami_plugins.model.claims import ResourceClaim
 from hami_plugins.model.cluster import ClusterSnapshot
@@ -49,11 +51,11 @@ MOST_NEAR: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingExplanation:
-    """A pod without a node: what a plan says of it now (it may fit by now), with the numbers and the ways out.
+    """A pod without a node: its current plan (it may fit by now), with the numbers and the suggestions.
 
-    ``why`` is set when nodes are the reason, ``choice`` when the pod would fit; ``holders`` are who holds it at
-    Volcano's gate, ``freed`` what would let it through. ``evictions`` would make room for it and its gang, ``in_vain``
-    is why none does.
+    ``why`` is set when nodes are the reason, ``choice`` when the pod would fit; ``holders`` block its enqueue admission
+    in Volcano, ``freed`` would admit it. ``evictions`` would make room for it and its gang, ``in_vain`` is why none
+    does. ``growth`` is what node pools can do for it and its gang.
     """
 
     plan: PodPlan
@@ -62,6 +64,7 @@ class PendingExplanation:
     offers: tuple[Counterfactual, ...] = ()
     holders: tuple[Blocker, ...] = ()
     freed: tuple[Freed, ...] = ()
+    growth: tuple[PoolGrowth, ...] = ()
     evictions: PlanEvictions | None = None
     in_vain: NoVictims | None = None
 
@@ -103,24 +106,26 @@ class Explanation:
     eviction: Eviction | None = None
 
 
-def explain(
+def explain(  # noqa: PLR0913 - the pod, and all that may be offered to it
     snapshot: ClusterSnapshot,
     name: str,
     planner: Planner | None = None,
     *,
     limit: int = 3,
     spare_shapes: Sequence[NodeEntry] = (),
+    prices: PriceTable | None = None,
 ) -> Explanation:
     """All about the pod of that name (``namespace/name``; without a namespace, ``default``).
 
-    ``limit`` and ``spare_shapes`` are those of ``relax``. Raises ``ManifestError`` when the snapshot has no such pod.
+    ``limit`` and ``spare_shapes`` are those of ``relax``; with ``prices`` it is known what further nodes cost. Raises
+    ``ManifestError`` when the snapshot has no such pod.
     """
     planner = planner or Planner(builtin())
     full_name = name if "/" in name else f"default/{name}"
     problems = tuple(each for each in snapshot.problems if each.place == f"pod {full_name}")
     for pod in snapshot.pending:
         if pod.full_name == full_name:
-            about = _pending(planner, snapshot, pod, limit, spare_shapes)
+            about = _pending(planner, snapshot, pod, Offered(limit, spare_shapes, prices))
             asks = about.plan.intake.demand.devices.wants_devices or _instances(planner, pod.constraints.requests)
             nothing = not about.plan.intake.refusal and not asks and not pod.claims
             gaps = completeness.gaps(snapshot, (pod,))
@@ -141,17 +146,23 @@ def explain(
                 )
     was = eviction_of(snapshot, full_name)
     gone = _near(full_name, snapshot) if was is None else "".join(f"; {line}" for line in was.lines)
-    raise ManifestError(f"there is no pod {full_name} in this cluster{gone}")
+    raise ManifestError(f"no pod {full_name} in this cluster{gone}")
 
 
-def _pending(
-    planner: Planner, snapshot: ClusterSnapshot, pod: Pod, limit: int, spare_shapes: Sequence[NodeEntry]
-) -> PendingExplanation:
+class Offered(NamedTuple):
+    """What is offered to a pod that waits: how many changes, which further nodes, and by which prices."""
+
+    limit: int
+    spare_shapes: Sequence[NodeEntry]
+    prices: PriceTable | None
+
+
+def _pending(planner: Planner, snapshot: ClusterSnapshot, pod: Pod, offered: Offered) -> PendingExplanation:
     before, unit = _as_created(snapshot, pod), _unit(snapshot, pod)
     whole = planner.plan(before, (unit,))
     plan = next(each for each in whole.pods if each.pod.full_name == pod.full_name)
     keeper = EnqueueSuggestions(whole, planner)
-    offers = counterfactuals(planner, plan.before, pod, limit=limit, spare_shapes=spare_shapes)
+    offers = counterfactuals(planner, plan.before, pod, limit=offered.limit, spare_shapes=offered.spare_shapes)
     evicting = whole if plan.place is not None else planner.plan(before, (unit,), preemption=True)
     noted = next(each for each in evicting.pods if each.pod.full_name == pod.full_name)
     return PendingExplanation(
@@ -160,7 +171,8 @@ def _pending(
         choice=choice_of_plan(planner.decider, plan),
         offers=GangWays(whole, planner).starting(offers, plan),
         holders=keeper.holders(plan),
-        freed=keeper.freed(plan, limit=limit),
+        freed=keeper.freed(plan, limit=offered.limit),
+        growth=GrowthSearch(whole, planner, offered.prices).of(plan),
         evictions=evicting.evictions_for(pod),
         in_vain=evicting.in_vain.get(pod.full_name),
     )
@@ -172,7 +184,7 @@ def _instances(planner: Planner, requests: Iterable[tuple[str, int]]) -> bool:
 
 
 def _beside_its_gang(plan: PodPlan, whole: Plan) -> PodPlan:
-    """The plan of a pod that no node takes, with a note on members of its gang for whom there would be a place."""
+    """The plan of a pod that fits no node, with a note on members of its gang that would fit."""
     held = next((each.why for each in whole.pods if each.unit == plan.unit and each.stage is Stage.GANG), "")
     if not held or plan.stage is not Stage.NODES:
         return plan
@@ -182,8 +194,8 @@ def _beside_its_gang(plan: PodPlan, whole: Plan) -> PodPlan:
 def _as_created(snapshot: ClusterSnapshot, pod: Pod) -> ClusterSnapshot:
     """The cluster just before a waiting pod was created.
 
-    The API server has let it in, whatever its quota says by now: only limits on devices remain, which HAMi looks at
-    when it places a pod. What they counted then is not known.
+    The API server has admitted it, whatever its quota shows by now: only limits on devices remain, which HAMi checks
+    when it places a pod. The usage that HAMi counted then is unknown.
     """
     quotas = {name: replace(quota.of_devices(), used={}) for name, quota in snapshot.quotas.items()}
     return replace(snapshot, quotas=quotas, pending=tuple(each for each in snapshot.pending if each is not pod))

@@ -16,7 +16,7 @@ MOST_ALIKE: Final = 3
 
 def flaw_words(flaw: Inconsistency) -> str:
     """One thing that is wrong with what a pod holds."""
-    beside = f", to {', '.join(flaw.others)} as well" if flaw.others else ""
+    others = f", to {', '.join(flaw.others)} as well" if flaw.others else ""
     match flaw.kind:
         case InconsistencyKind.STRANGER:
             return f"holds {flaw.device}, which its node does not report; it is not free anywhere else"
@@ -27,10 +27,10 @@ def flaw_words(flaw: Inconsistency) -> str:
         case InconsistencyKind.UNPLACED:
             return f"its partition of {flaw.device} is not known: {flaw.why}"
         case InconsistencyKind.OVERLAP:
-            return f"its partition of {flaw.device} is promised{beside}"
+            return f"its partition of {flaw.device} is promised{others}"
         case _:
             unit = _UNITS[flaw.kind]
-            return f"{flaw.device}: {flaw.promised:,} of {flaw.capacity:,} {unit} are promised{beside}"
+            return f"{flaw.device}: {flaw.promised:,} of {flaw.capacity:,} {unit} are promised{others}"
 
 
 def flaws_words(flaws: Iterable[Inconsistency]) -> Iterator[str]:

@@ -29,7 +29,7 @@ FURTHER: Final = 20
 
 
 class GangWays:
-    """Tries ways out for the gangs of one plan, as many as a plan may take time for; what was not tried is left out."""
+    """Tries suggestions for the gangs of one plan, within the time limit of a plan; untried ones are left out."""
 
     def __init__(self, plan: Plan, planner: Planner) -> None:
         self._plan = plan
@@ -49,7 +49,7 @@ class GangWays:
         members = [each for each in self._plan.pods if each.unit == unit.name]
         if any(each.stage is Stage.PLACED for each in members):
             return tuple(found)
-        cluster = _without(self._plan.standing, unit)
+        cluster = without_unit(self._plan.standing, unit)
         pod, looks = refused.intake.submitted, len(cluster.nodes) * (len(members) + FURTHER)
         return tuple(each for one in found if (each := self._proven(one, cluster, unit, pod, looks)))
 
@@ -102,8 +102,8 @@ def _changed(
     return cluster, (unit,)
 
 
-def _without(standing: ClusterSnapshot, unit: PlanUnit) -> ClusterSnapshot:
-    """The cluster after the plan, the gang's own pods yet to come."""
+def without_unit(standing: ClusterSnapshot, unit: PlanUnit) -> ClusterSnapshot:
+    """The cluster after the plan, the pods of one workload yet to come."""
     own = {pod.full_name for pod in unit.pods}
     return replace(standing, pending=tuple(pod for pod in standing.pending if pod.full_name not in own))
 

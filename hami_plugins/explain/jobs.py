@@ -75,7 +75,7 @@ def pods_of(snapshot: ClusterSnapshot, name: str, rules: Rules, kind: str = "job
     }
     if not waiting and not running:
         held = _held(snapshot, name, usage.gate_by(snapshot, rules)) if kind == "job" else ""
-        raise ManifestError(f"there is no pod of a {kind} {name} in this cluster{held}")
+        raise ManifestError(f"no pod of a {kind} {name} in this cluster{held}")
     explained = {task: pod for pods in (running, waiting) for pod, task in reversed(pods.items())}
     return JobPods(name, len(waiting), len(running), tuple(explained.values()), kind)
 

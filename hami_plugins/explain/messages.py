@@ -32,7 +32,7 @@ MILLI: Final = NANO // 1000
 MEBIBYTE: Final = 2**20 * NANO
 GIBIBYTE: Final = 2**30 * NANO
 MANY: Final = 100 * GIBIBYTE
-"""From here on nobody counts memory in MiB."""
+"""From here on, messages do not show memory in MiB."""
 
 BINARY: Final = frozenset({"memory", "ephemeral-storage", koordinator.MEMORY})
 """Resources that people write with binary suffixes."""
@@ -187,7 +187,7 @@ def _measured(reason: CardShortage, supply: Supply, spec: VendorSpec) -> str:
 
 
 def _said(reason: CardShortage, spec: VendorSpec) -> str:
-    """What is wrong where there is nothing to measure."""
+    """Defects without a number."""
     match reason.reason:
         case Reason.COMPUTE:
             words = f"cores: fully allocated on {_of_cards(reason, spec)}; no further containers are admitted"

@@ -17,7 +17,7 @@ NOT_ALL_TRIED: Final = "the search was given up after its number of steps; there
 
 
 def lines(evictions: PlanEvictions | None, in_vain: NoVictims | None) -> Iterator[str]:
-    """What the search for victims answered, a line each; nothing where nobody asked."""
+    """Result lines of the search for victims; none if preemption was not requested."""
     if evictions is not None:
         yield words(evictions)
         if evictions.cut:

@@ -23,12 +23,13 @@ from hami_plugins.model.pods import Pod
 from hami_plugins.model.policy import Policy
 from hami_plugins.model.verdicts import Fit
 from hami_plugins.plan import Planner
+from hami_plugins.wire import scheduling_gates
 
 MOST_EXPLAINED: Final = 12
 """Different requests for which reasons and changes are looked for, those of the pods that wait longest."""
 
-_Asked: TypeAlias = tuple[PodDemand, Policy, str, str, bool]
-"""All that an explanation depends on: demand, policy, namespace, refusal, and whether the pod is gated."""
+_Asked: TypeAlias = tuple[PodDemand, Policy, str, str]
+"""All that an explanation depends on: demand, policy, namespace, and why no node is asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,7 @@ class WaitingGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingReport:
-    """All that wait: ``pods`` of them, of whom ``more`` are in no group because others have waited longer."""
+    """All that wait: ``pods`` of them, of which ``more`` are in no group because others have waited longer."""
 
     pods: int = 0
     groups: tuple[WaitingGroup, ...] = ()
@@ -79,8 +80,8 @@ def waiting(
 ) -> WaitingReport:
     """Explain those that wait on this snapshot.
 
-    ``blocked`` says why a pod gets nothing whatever is free. ``spare`` is asked before each explanation but the first,
-    and ends them where there is no time left.
+    ``blocked`` is why a pod gets nothing whatever is free. ``spare`` is called before each explanation but the first,
+    and ends them when no time is left.
     """
     alike: dict[_Asked, list[PodInfo]] = {}
     pods = 0
@@ -122,7 +123,7 @@ def _without_nodes(intake: PodInfo) -> str:
     """Why no node is asked; empty where they are."""
     if intake.refusal:
         return intake.refusal
-    return "has scheduling gates; its scheduler looks at it when they are removed" if intake.pod.gated else ""
+    return f"has {scheduling_gates.told(intake.pod)}" if intake.pod.gated else ""
 
 
 def _unplaced(pod: Pod, fitting: int, example: str) -> str:
@@ -133,7 +134,7 @@ def _unplaced(pod: Pod, fitting: int, example: str) -> str:
 
 
 def _asked(intake: PodInfo) -> _Asked:
-    return intake.demand, intake.policy, intake.submitted.namespace, intake.refusal, intake.pod.gated
+    return intake.demand, intake.policy, intake.submitted.namespace, _without_nodes(intake)
 
 
 def _age(intake: PodInfo) -> tuple[bool, int, str]:

@@ -1,4 +1,4 @@
-"""Who holds a pod back at Volcano's gate: the PodGroups that count there, and whether they can ever run."""
+"""Which PodGroups block a pod's enqueue admission in Volcano, and whether they can ever run."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ MOST_LISTED: Final = 64
 
 
 class BlockerVerdict(StrEnum):
-    """What is to become of a PodGroup that counts at the gate.
+    """The prospect of a PodGroup that counts in enqueue admission.
 
     ``NEVER``: its pods were decided on the cluster without any other pod, and do not fit. ``LACKING``: pods of it have
-    yet to be made. ``WAITS``: it would fit if others left, or nobody has worked it out. ``KEPT`` is no group but what
-    another queue is guaranteed. ``RUNS``: its pods hold what it counts for.
+    not been created. ``WAITS``: it would fit if others left, or that was not computed. ``KEPT`` is not a group but
+    another queue's guarantee. ``RUNS``: its pods hold the amount it counts for.
     """
 
     NEVER = "never"
@@ -49,9 +49,8 @@ class BlockerVerdict(StrEnum):
 class Blocker:
     """One PodGroup (or, with ``KEPT``, a queue) that takes ``takes`` of ``limit`` of a resource (nano units).
 
-    ``pods`` are the members that wait; ``age`` is how long it has been there (seconds), ``None`` where nobody knows;
-    ``planned`` says that it is of the plan itself; ``minimum`` is how many pods it needs, ``counts`` all that it counts
-    for, by resource.
+    ``pods`` are the members that wait; ``age`` is its age (seconds), ``None`` if unknown; ``planned``: it belongs to
+    the plan itself; ``minimum`` is how many pods it needs, ``counts`` the amounts it counts for, by resource.
     """
 
     name: str

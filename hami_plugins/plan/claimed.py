@@ -1,4 +1,4 @@
-"""What claims of a pod get or have, device by device, in the words of tables, and as documents show it."""
+"""The requested or allocated devices of a pod's claims, device by device, in the words of tables, and for documents."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def shares_words(devices: Sequence[DeviceOfClaim]) -> str:
 
 
 def share_words(device: ClaimedDevice) -> str:
-    """What a claim has of a device."""
+    """A claim's part of a device."""
     words = ", ".join(f"{name} {amount_words(amount)}" for name, amount in device.consumed)
     words = words or ("a share" if device.share else WHOLE)
     return f"{words} (admin access)" if device.admin else words

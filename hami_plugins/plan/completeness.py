@@ -1,4 +1,4 @@
-"""What a listing lacks although every cluster has it: a decision without it answers another question than was asked."""
+"""Kinds that every cluster has and a listing lacks: without them a decision answers a different question."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hami_plugins.wire import kubernetes_gangs
 from hami_plugins.wire.gang_keys import GROUP_KEY
 
 REMEDY: Final = "list the whole cluster: kubectl get nodes,pods,resourcequotas,queues,podgroups -A -o json"
-"""How to list what a decision depends on; without Volcano there are no queues and pod groups."""
+"""How to list the inputs of a decision; without Volcano there are no queues and pod groups."""
 
 SYSTEM_NAMESPACE: Final = "kube-system"
 """A new cluster has pods in this namespace alone."""

@@ -30,8 +30,8 @@ def notes(plan: PodPlan, snapshot: ClusterSnapshot) -> Iterator[str]:
 
 
 def _placed_all_the_same(plan: PodPlan) -> Iterator[str]:
-    """Where Koordinator 1.7.0 has room for a pod that a plan refuses: it compares percentages, and cuts those off that
-    it makes of bytes, so that a card is free for it of which somebody has a part (Koordinator 1.7.0
+    """Where Koordinator 1.7.0 has room for a pod that a plan refuses: it compares percentages, and truncates those that
+    it computes from bytes, so a card in partial use counts as free (Koordinator 1.7.0
     ``pkg/scheduler/plugins/deviceshare/device_cache.go``)."""
     decision, request = plan.decision, _request(plan)
     if plan.stage is not Stage.NODES or not isinstance(decision, Refused) or request is None:
@@ -50,9 +50,9 @@ def _placed_all_the_same(plan: PodPlan) -> Iterator[str]:
 
 
 def _free_by_percent(entry: NodeEntry, request: DeviceRequest) -> Iterator[tuple[int, bool]]:
-    """The number of each card that has room by percentages cut off, and whether somebody has a part of it.
+    """The number of each card that has room by truncated percentages, and whether it is in partial use.
 
-    What each pod holds is cut off, so that the percentage of their sum is more than what Koordinator counts.
+    Each pod's share is truncated, so that the percentage of their sum exceeds Koordinator's count.
     """
     percent = request.memory.of_device if isinstance(request.memory, Percent) else rules.FULL
     for position in entry.state.shape.positions.get(NAME, ()):

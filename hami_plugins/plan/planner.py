@@ -24,7 +24,7 @@ from hami_plugins.preemption.values import NoVictims
 from hami_plugins.queueing.context import PlanContext
 from hami_plugins.queueing.cycle import SchedulingCycle
 from hami_plugins.queueing.evaluator import PodEvaluator
-from hami_plugins.queueing.releases import differences
+from hami_plugins.queueing.releases import differences, ranked
 from hami_plugins.queueing.stages import PlanUnit, PodPlan, Stage
 from hami_plugins.vendors.volcano_releases import DeviceAssigner, Version
 
@@ -35,9 +35,9 @@ __all__ = ["Plan", "PlanUnit", "Planner", "PodPlan", "Stage"]
 class Plan:
     """The whole answer: the pods in the order in which they were decided, and the cluster before and after.
 
-    ``units`` are what was planned; ``standing`` is the cluster afterwards as its scheduler sees it, with the PodGroups
+    ``units`` are the planned units; ``standing`` is the cluster afterwards as its scheduler sees it, with the PodGroups
     of the plan and the pods that wait. ``evictions`` make room for the pods that have a place by eviction; ``in_vain``
-    says of others, by full name, why none does. Both are empty where nobody asked.
+    is the reason, by full name, why none helps the others. Both are empty unless requested.
     """
 
     before: ClusterSnapshot
@@ -73,9 +73,9 @@ class Plan:
 class Planner:
     """Plans units on snapshots. Keeps a decider, so that planning again on a similar snapshot is fast.
 
-    With ``release`` it notes where that release of Volcano will do otherwise; what ``assigner`` puts right it does not.
-    Without them it is what the mark on each pod says. ``now`` is when the pods would begin (Unix seconds), for rules
-    about time; without it, that is when the snapshot was taken.
+    With ``release`` it orders cards as that release of Volcano does, and notes where the release will do otherwise;
+    what ``assigner`` puts right it does not. Without them it is what the mark on each pod says. ``now`` is when the
+    pods would begin (Unix seconds), for rules about time; without it, that is when the snapshot was taken.
     """
 
     def __init__(  # noqa: PLR0913 - what every plan of it depends on
@@ -91,7 +91,7 @@ class Planner:
         self.registry = registry
         self.release = release
         self.assigner = assigner
-        self.rules = rules or Rules()
+        self.rules = ranked(rules or Rules(), release, assigner)
         self.decider = decider or Decider(registry)
         self._now = now
 

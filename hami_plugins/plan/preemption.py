@@ -9,9 +9,9 @@ from typing import Final
 from hami_plugins.engine.apply import with_pod
 from hami_plugins.engine.bounds import RequestBounds
 from hami_plugins.engine.decide import Decider, PodDemand
+from hami_plugins.engine.device_names import allocated
 from hami_plugins.engine.holdings import demand_again
 from hami_plugins.engine.intake import PodInfo
-from hami_plugins.engine.naming import allocated
 from hami_plugins.inputs.workloads.pods import VOLCANO
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
@@ -30,7 +30,7 @@ ALONE: Final = (
     "the evictions are those of the allocator: {} alone evicts by sums of a node and not by devices, "
     "so it may evict other pods or none"
 )
-"""What a scheduler does without the allocator (Volcano 1.14 to 1.16, kube-scheduler 1.34)."""
+"""The scheduler's behaviour without the allocator (Volcano 1.14 to 1.16, kube-scheduler 1.34)."""
 
 ENQUEUE: Final = ", and with its action enqueue it evicts none for a gang that is not enqueued"
 
@@ -88,7 +88,7 @@ class PlanEvictor:
         self._evicted: dict[str, str] = {}
         """The full names of pods for which others leave, and of those that leave with one for which they do."""
         self.in_vain: dict[str, NoVictims] = {}
-        """By the full name of each pod for which there are no victims: why."""
+        """The reason, by full name, for each pod without victims."""
         self._asked_on: ClusterSnapshot | None = None
         self._answers: dict[Hashable, NoVictims] = {}
 
@@ -103,7 +103,7 @@ class PlanEvictor:
             self.in_vain.update((info.pod.full_name, found) for info in request.infos)
             return None
         if not found.victims and not found.ending:
-            return None  # not for lack of room: Volcano's gate, or an order in which a scheduler does not try a gang
+            return None  # not for lack of room: enqueue admission, or an order in which a scheduler does not try a gang
         by_pod = {id(pod): placed for pod, placed in found.places}
         places = tuple(by_pod[id(info.pod)] for info in request.infos)
         return MadeRoom(places, found.after, found.usage)

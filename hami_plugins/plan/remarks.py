@@ -1,4 +1,4 @@
-"""What a listing says of submitted pods beside whether they fit: what people would otherwise take for our mistake."""
+"""Notes on planned pods: already running, unknown scheduler, unknown priority class."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _tolerated(plan: PodPlan, snapshot: ClusterSnapshot) -> Iterator[str]:
 
 
 def _unknown_class(plan: PodPlan, of_unit: str | None, snapshot: ClusterSnapshot) -> str:
-    """The priority class whose value decides about the pod's turn, when nothing tells it."""
+    """The priority class that decides the pod's turn, if its value is unknown."""
     if of_unit is None or plan.pod.priority:
         return ""
     name = of_unit or plan.pod.priority_class

@@ -94,7 +94,7 @@ def planned_slices(plan: PodPlan) -> tuple[PlannedSlice, ...]:
 
 
 def partition_words(mark: Mark | None) -> str:
-    """A share's partition of its card in a few words; empty for a share that is no partition."""
+    """A share's partition of its card, in short; empty for a share that is not a partition."""
     match mark:
         case Instance(profile, placement):
             return f"{profile}@{placement.start}"
@@ -114,7 +114,7 @@ def _places(bits: int) -> Iterator[int]:
 
 
 def model_words(device: Device) -> str:
-    """A card's model as people call it: node agents put the maker before NVIDIA's product names once more."""
+    """A card's model as people call it: node agents put the vendor before NVIDIA's product names once more."""
     return device.model.removeprefix("NVIDIA-") or device.model
 
 

@@ -89,15 +89,12 @@ def _tasks(pods: tuple[Pod, ...]) -> tuple[str, ...]:
 
 def _pods(workload: Workload, snapshot: ClusterSnapshot) -> Iterator[tuple[Pod, int]]:
     """The pods of a workload, the first ``ONE_BY_ONE`` of a run by themselves, the rest as one with their number."""
-    of_group = workload.gang.annotations if workload.gang is not None else {}
     for single in workload.pods.single:
-        pod = objects.pod(single.raw)
-        yield (replace(pod, of_group=of_group) if of_group else pod), 1
+        yield _pod(workload, single), 1
     for run in workload.pods.runs:
         if not run.count:
             continue
-        first = objects.pod(run.copy(0).raw)
-        first = replace(first, of_group=of_group) if of_group else first
+        first = _pod(workload, run.copy(0))
         if workload.per_node:
             yield from ((pod, 1) for pod in _one_per_node(first, snapshot))
             continue
@@ -107,11 +104,21 @@ def _pods(workload: Workload, snapshot: ClusterSnapshot) -> Iterator[tuple[Pod, 
             yield replicas.later(first, ONE_BY_ONE), run.count - ONE_BY_ONE
 
 
+def _pod(workload: Workload, copy: PodCopy) -> Pod:
+    """A pod with what only its workload tells."""
+    pod = objects.pod(copy.raw)
+    if workload.gang is not None and workload.gang.annotations:
+        pod = replace(pod, of_group=workload.gang.annotations)
+    if not workload.is_volcano_job:
+        return pod
+    return replace(pod, template_requests=objects.pod(copy.raw, default_requests=False).constraints.requests)
+
+
 def _replica(pod: Pod, copy: PodCopy) -> Pod:
     """Another pod of the same spec: what was read of that need not be read again."""
     metadata = copy.raw["metadata"]
     if not isinstance(metadata, Mapping) or any(pod.neighbours):
-        return replace(objects.pod(copy.raw), of_group=pod.of_group)
+        return replace(objects.pod(copy.raw), of_group=pod.of_group, template_requests=pod.template_requests)
     return replace(pod, name=copy.name, labels=metadata["labels"], annotations=metadata["annotations"])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Final
@@ -17,7 +17,7 @@ from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.pods import PodRecord
-from hami_plugins.model.units import NodeName
+from hami_plugins.model.units import NodeName, VendorName
 from hami_plugins.vendors import koordinator, nvidia, volcano
 
 _DIALECTS: Final = {
@@ -49,16 +49,20 @@ def with_nodes(snapshot: ClusterSnapshot, words: Sequence[str], registry: Regist
     """The cluster with more nodes, each given as ``<shape>=<count>``."""
     if not words:
         return snapshot
-    added = snapshot_of(fleets.objects_of(fleets.add_nodes(*words, agents=_agents(snapshot))), registry)
+    added = snapshot_of(fleets.objects_of(fleets.add_nodes(*words, agents=agents_of(snapshot))), registry)
     for entry in added.nodes:
         if entry.name in snapshot.position:
             raise ManifestError(f"--add-nodes: the cluster has a node {entry.name} already")
     return snapshot.with_more_nodes(added.nodes)
 
 
-def _agents(snapshot: ClusterSnapshot) -> Dialect:
-    """Whose node agent would run on further nodes: the one that publishes all cards of NVIDIA's, else HAMi's."""
-    vendors = {vendor for entry in snapshot.nodes for vendor in entry.state.shape.positions}
+def agents_of(snapshot: ClusterSnapshot, asked: Collection[VendorName] = ()) -> Dialect:
+    """Whose node agent would run on further nodes: the one that publishes all cards of NVIDIA's, else HAMi's.
+
+    Where no node has such cards yet, it is the one that a pod counts on that asks for devices of ``asked``.
+    """
+    there = {vendor for entry in snapshot.nodes for vendor in entry.state.shape.positions}
+    vendors = there & _DIALECTS.keys() or asked
     found = [dialect for vendor, dialect in _DIALECTS.items() if vendor in vendors]
     return found[0] if len(found) == 1 else Dialect.HAMI
 
@@ -66,8 +70,7 @@ def _agents(snapshot: ClusterSnapshot) -> Dialect:
 def with_policy(rules: Rules, words: str) -> Rules:
     """The rules with other defaults, given as ``node=spread,device=binpack``; a pod's own annotations still win.
 
-    ``device`` is Volcano's ``deviceshare.SchedulePolicy`` and Koordinator's scoring, too, where they have one of that
-    name.
+    ``device`` is Volcano's ``deviceshare.SchedulePolicy``, and also Koordinator's scoring if it has one of that name.
     """
     policies = rules.policies
     for part in filter(None, (part.strip() for part in words.split(","))):

@@ -1,4 +1,4 @@
-"""HP74x: what is installed beside Volcano to allocate cards, and does not go with its release."""
+"""HP74x: components installed next to Volcano to allocate cards that do not match its release."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def priority(spec: VendorSpec, container: ContainerView, pod: PodView, _: Contex
 
 
 def _is_beside(spec: VendorSpec, pod: PodView, context: Context) -> bool:
-    """Whether amounts are for the maker's device plugin, and Koordinator gives out the cards."""
+    """Whether the amounts are those of the vendor's device plugin, while Koordinator allocates the cards."""
     return spec.name in facts.BESIDE_KOORDINATOR and bool(speaks(Dialect.KOORDINATOR, context.asked_by(pod)))
 
 

@@ -16,9 +16,9 @@ from hami_plugins.vet.resources import ContainerView, PodView, ResourceEntry
 
 
 def no_such_device(spec: VendorSpec, container: ContainerView, pod: PodView, context: Context) -> Iterator[Violation]:
-    """Vendors that no node has."""
+    """Vendors that no node has, nor one that an autoscaler may add."""
     hardware = context.hardware
-    if hardware is None or hardware.has(spec) or pod.placed or spec.name not in context.placing:
+    if hardware is None or context.most(spec) or pod.placed or spec.name not in context.placing:
         return
     amount = _first(spec, container)
     present = ", ".join([each.title for each in context.registry if hardware.has(each)][:5])
@@ -31,12 +31,12 @@ def no_such_device(spec: VendorSpec, container: ContainerView, pod: PodView, con
 
 
 def more_than_a_node(spec: VendorSpec, container: ContainerView, pod: PodView, context: Context) -> Iterator[Violation]:
-    """More cards in a container than any node has."""
+    """More cards in a container than any node has, or one that an autoscaler may add."""
     request = context.reading(spec, container).request
     hardware = context.hardware
-    if hardware is None or request is None or not hardware.has(spec) or pod.placed:
+    most = context.most(spec)
+    if hardware is None or request is None or not most or pod.placed:
         return
-    most = hardware.most[spec.name]
     if request.count <= most or (spec.fitting.partitions and spec.name in hardware.cut):
         return
     amount = container.amount(spec.resources.count) or _first(spec, container)
@@ -75,7 +75,10 @@ def unknown_selection(pod: PodView, context: Context) -> Iterator[Violation]:
     for spec in context.asked_by(pod):
         if not hardware.has(spec):
             continue
-        models = hardware.models[spec.name]
+        added = {
+            shape.devices[at].model.lower() for shape in context.added_shapes(spec) for at in shape.positions[spec.name]
+        }
+        models = hardware.models[spec.name] | added
         strange = {key: [each for each in _listed(pod, key) if each not in hardware.ids] for key in spec.keys.use_ids}
         key = spec.keys.use_models
         strange[key] = [each for each in _listed(pod, key) if not any(each.lower() in model for model in models)]
@@ -120,7 +123,7 @@ RULES: Final = (
         id="HP801",
         name="no-such-device",
         severity=VetSeverity.ERROR,
-        summary="No node of the cluster has devices of the vendor.",
+        summary="No node of the cluster has devices of the vendor, and no node pool would add one.",
         why="The pod stays pending.",
         fix="Ask for devices that the cluster has.",
         check=each_request(no_such_device),
@@ -129,7 +132,7 @@ RULES: Final = (
         id="HP802",
         name="more-cards-than-a-node",
         severity=VetSeverity.ERROR,
-        summary="A container asks for more cards than any node has.",
+        summary="A container asks for more cards than any node has, or a new node of a pool would have.",
         why="A container runs on one node, and each of its cards is another one; slots of a card do not add up.",
         fix="Ask for fewer cards, and use several pods.",
         check=each_request(more_than_a_node),

@@ -1,7 +1,7 @@
-"""The cluster's own objects that ``vet`` looks at beside manifests: nodes, queues, gangs, and what tells of them.
+"""The cluster's own objects that ``vet`` reads in addition to manifests: nodes, queues, gangs, and their indicators.
 
-They come from a dump whose text is not kept, so what is said about them has no line; the object is named, and the path
-leads from the top of the dump.
+They come from a dump whose text is not kept, so findings about them have no line; the object is named, and the path
+starts at the top of the dump.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from hami_plugins.wire.yaml_text import NOWHERE, TextPosition, YamlDocument
 
 _LOOKED_AT: Final = frozenset({"Node", "Queue", "PodGroup", "MutatingAdmissionPolicy", "ResourceSlice", "DeviceClass"})
 _TELLING: Final = frozenset({"Deployment", "MutatingWebhookConfiguration"})
-_VOLCANOS: Final = dict.fromkeys(("Queue", "PodGroup"), "scheduling.volcano.sh/v1beta1")
+_VERSIONS: Final = {
+    **dict.fromkeys(("Queue", "PodGroup"), "scheduling.volcano.sh/v1beta1"),
+    "MutatingWebhookConfiguration": "admissionregistration.k8s.io/v1",
+}
 _TOP: Final = TextPosition(1, 1)
 
 
@@ -34,7 +37,7 @@ class ClusterObjects(NamedTuple):
 
 
 def of(raw: object, source: str) -> Iterator[Document]:
-    """The objects that matter of one document of a dump; lists are taken apart, what is no object is left out."""
+    """The relevant objects of one document of a dump; lists are taken apart, values other than objects omitted."""
     file = Text("", source)
     file.places = {1: YamlDocument(raw, 1, _TOP, NOWHERE)}
     waiting: list[tuple[Path, object]] = [((), raw)]
@@ -51,7 +54,7 @@ def of(raw: object, source: str) -> Iterator[Document]:
 
 
 def _tells_of_managers(raw: Mapping[str, object], kind: str) -> bool:
-    """Whether an object tells who gives out devices; of all the pods of a cluster few do."""
+    """Whether an object shows which component allocates devices; of all the pods of a cluster few do."""
     match kind:
         case "Pod":
             return known_managers.program_of(raw) is not None
@@ -65,8 +68,8 @@ def _tells_of_managers(raw: Mapping[str, object], kind: str) -> bool:
 
 def _complete(raw: Mapping[str, object], kind: str) -> Mapping[str, object]:
     """The object with its version, which typed lists of the API leave out of their items."""
-    if kind in _VOLCANOS and raw.get("apiVersion", "v1") == "v1":
-        return {**raw, "apiVersion": _VOLCANOS[kind]}
+    if kind in _VERSIONS and raw.get("apiVersion", "v1") == "v1":
+        return {**raw, "apiVersion": _VERSIONS[kind]}
     return raw
 
 

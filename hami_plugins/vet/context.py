@@ -1,4 +1,4 @@
-"""What every check may look at beside its object: vendors, settings, the other objects, the cluster if one is given."""
+"""The inputs of every check besides its object: vendors, settings, the other objects, the cluster if one is given."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from hami_plugins.inputs.vocabulary import Vocabulary, speaks
 from hami_plugins.model.claims import NO_RESOURCES, DynamicResources
 from hami_plugins.model.cluster import ClusterSnapshot, Queue
 from hami_plugins.model.dialect import Dialect
+from hami_plugins.model.nodes import NodeShape
+from hami_plugins.model.pods import NodeConstraints
+from hami_plugins.model.units import VendorName
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors.volcano_releases import Quirk
 from hami_plugins.vet import parsed_requests
@@ -19,6 +22,7 @@ from hami_plugins.vet.findings import Check, Violation
 from hami_plugins.vet.hardware import Hardware
 from hami_plugins.vet.installed import NOTHING_KNOWN, Installed
 from hami_plugins.vet.managers import ManagerSigns
+from hami_plugins.vet.new_nodes import new_nodes
 from hami_plugins.vet.parsed_requests import ParsedRequest
 from hami_plugins.vet.pods_by_queue import NOBODY, PodsByQueue
 from hami_plugins.vet.resources import ContainerView, PodView, Subject
@@ -31,12 +35,12 @@ class Context:
     """All that was given. ``idle`` is the snapshot without its pods: what does not fit there never fits. ``hardware``
     is what devices it has; both are set with ``snapshot``.
 
-    ``declared`` are the full names of the objects by group and kind, ``unseen`` the namespaces that the webhook is told
-    to ignore. ``rule_names`` are the ids and names of all rules, in lower case. ``listed`` are the documents that are
-    objects of the cluster itself, ``volcano`` is what is known of its Volcano, ``queues`` are those of both, and
-    ``occupants`` the cluster's pods. ``signs`` is what objects beside the nodes tell of who gives out
-    their devices, ``placing`` the vendors whose devices schedulers allocate there.
-    ``dynamic`` is what cluster and manifests have of claims.
+    ``declared`` are the full names of the objects by group and kind, ``unseen`` the namespaces that the webhook is
+    configured to ignore. ``rule_names`` are the ids and names of all rules, in lower case. ``listed`` are the documents
+    that are objects of the cluster itself, ``volcano`` is the state of its Volcano, ``queues`` are those of both, and
+    ``occupants`` the cluster's pods. ``signs`` shows, from objects other than the nodes, which component allocates
+    their devices, ``placing`` the vendors whose devices schedulers allocate there. ``dynamic`` holds the claims of
+    cluster and manifests.
     """
 
     registry: Registry
@@ -60,6 +64,7 @@ class Context:
     hardware: Hardware | None = None
     _asked: dict[int, tuple[VendorSpec, ...]] = field(default_factory=dict)
     _readings: dict[tuple[int, str], ParsedRequest] = field(default_factory=dict)
+    _added: dict[VendorName, tuple[NodeShape, ...]] = field(default_factory=dict)
 
     def overlooked(self, subject: Subject) -> Suppression:
         """What the author of an object asks to overlook."""
@@ -83,6 +88,22 @@ class Context:
     def in_cluster(self, spec: VendorSpec) -> bool:
         """Whether a snapshot is given, and any node of it has devices of a vendor."""
         return self.hardware is not None and self.hardware.has(spec)
+
+    def added_shapes(self, spec: VendorSpec) -> tuple[NodeShape, ...]:
+        """Nodes with devices of a vendor that an autoscaler of the cluster may add."""
+        if self.snapshot is None:
+            return ()
+        if spec.name not in self._added:
+            found = new_nodes(self.snapshot, self.registry, NodeConstraints(), (spec.name,))
+            self._added[spec.name] = tuple(
+                each.state.shape for each in found if spec.name in each.state.shape.positions
+            )
+        return self._added[spec.name]
+
+    def most(self, spec: VendorSpec) -> int:
+        """The largest number of devices of a vendor on a node that the cluster has or may get."""
+        there = 0 if self.hardware is None else self.hardware.most.get(spec.name, 0)
+        return max(there, *(len(shape.positions[spec.name]) for shape in self.added_shapes(spec)), 0)
 
     def asked_of(self, container: ContainerView) -> tuple[VendorSpec, ...]:
         """The vendors whose resources a container names."""

@@ -278,7 +278,7 @@ def _sum_of_devices(pods: Iterable[Pod], context: Context) -> Mapping[str, int]:
 
 
 def _quota(namespace: str, context: Context) -> NamespaceQuota | None:
-    """What a namespace may have, by the cluster and the manifests together."""
+    """The quota of a namespace, from the cluster and the manifests together."""
     known = None if context.snapshot is None else context.snapshot.quotas.get(namespace)
     for subject in context.subjects:
         if (subject.group, subject.kind, subject.namespace) == ("", "ResourceQuota", namespace):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from hami_plugins.model.units import MiB, VendorName
+from hami_plugins.vendors import volcano
 
 FOREIGN_RESOURCES: Final[Mapping[str, str]] = {
     "aws.amazon.com/neuron_device": "AWS' device plugin",
@@ -17,8 +18,7 @@ FOREIGN_RESOURCES: Final[Mapping[str, str]] = {
     "huawei.com/Ascend910": "Huawei's own device plugin",
     "huawei.com/npu-core": "Huawei's own device plugin",
     "nvidia.com/gpu.shared": "NVIDIA's time slicing",
-    "volcano.sh/gpu-memory": "Volcano's older GPU sharing",
-    "volcano.sh/gpu-number": "Volcano's older GPU sharing",
+    **dict.fromkeys(volcano.OLDER_SHARING, "Volcano's older GPU sharing"),
 }
 """Resources near the names of HAMi that really exist, and who hands them out."""
 
@@ -26,7 +26,7 @@ PRESENT_NAMES: Final[Mapping[str, str]] = {
     "volcano.sh/gpu-memory": "volcano.sh/vgpu-memory: {} (with volcano.sh/vgpu-number: 1)",
     "volcano.sh/gpu-number": "volcano.sh/vgpu-number: {}",
 }
-"""What to write for a resource of an older plugin, with its amount, where a later one of the same maker has it."""
+"""The replacement for a resource of an older plugin, with its amount, if a later plugin of the same vendor has it."""
 
 WHOLE_WHEN_SEVERAL: Final[Mapping[VendorName, str]] = {
     **dict.fromkeys(
@@ -82,13 +82,13 @@ ONE_CARD_PER_POD: Final = frozenset({VendorName("Metax-GPU"), VendorName("Mthrea
 """Vendors that give all containers of a pod the same card, or none."""
 
 WHOLE_CORES: Final[Mapping[VendorName, int]] = {VendorName("Mthreads"): 16}
-"""What a whole card is in the vendor's cores, where that is not 100."""
+"""A whole card in the vendor's cores, if that is not 100."""
 
 MEMORY_STEPS: Final[Mapping[VendorName, tuple[int, ...]]] = {VendorName("Mthreads"): (2, 4, 8, 16, 32, 64, 96)}
 """Amounts of memory, in the vendor's units, that its webhook takes for a single card."""
 
 BESIDE_KOORDINATOR: Final = frozenset({VendorName("MLU"), VendorName("Metax-SGPU")})
-"""Makers whose device plugins want names of their own beside Koordinator's (Koordinator 1.7.0
+"""Vendors whose device plugins need names of their own in addition to Koordinator's (Koordinator 1.7.0
 ``pkg/scheduler/plugins/deviceshare/device_plugin_adapter.go``)."""
 
 COUNT_IS_OPTIONAL: Final = frozenset({NEURON, VendorName("Enflame")})

@@ -86,9 +86,9 @@ def no_flaw(_: Subject, __: Context) -> Iterator[Violation]:
 class VetRule:
     """One thing that ``vet`` looks for.
 
-    ``id`` is what people suppress and programs compare; it never changes its meaning. ``name`` is in kebab case.
-    ``quirk`` is what Volcano does that makes it a mistake, with the releases that do; ``None`` where that is no matter
-    of a release.
+    ``id`` is the key for suppressions and programs; it never changes its meaning. ``name`` is in kebab case. ``quirk``
+    is the Volcano behaviour that makes it a mistake, with the affected releases; ``None`` if it does not depend on a
+    release.
     """
 
     id: str

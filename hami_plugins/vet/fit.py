@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from hami_plugins.engine.apply import assigned
-from hami_plugins.engine.intake import take_in
+from hami_plugins.engine.intake import PodInfo, take_in
 from hami_plugins.errors import ManifestError
 from hami_plugins.explain.advice import change_words, written
 from hami_plugins.inputs import workloads
@@ -21,6 +21,7 @@ from hami_plugins.vet.capacity import asking_path, more_than_a_node, no_such_dev
 from hami_plugins.vet.context import Context, each_pod, none_of
 from hami_plugins.vet.findings import Edit, RewriteFix, VetRule, VetSeverity, Violation
 from hami_plugins.vet.gangs import percentage_unadvertised
+from hami_plugins.vet.new_nodes import fits_a_new_node
 from hami_plugins.vet.resources import PodView, Subject
 from hami_plugins.wire import objects, quantity
 
@@ -29,12 +30,12 @@ MOST_MEMBERS: Final = 512
 
 
 def fits_nowhere(pod: PodView, context: Context) -> Iterator[Violation]:
-    """Pods that no node takes, even when nothing runs on it."""
+    """Pods that no node takes, even when nothing runs on it, nor one that an autoscaler may add."""
     intake = taken_in(pod, context)
     if intake is None or context.idle is None or _explained(pod, context):
         return
     decision = context.decider.decide(context.idle, intake.demand, intake.policy)
-    if not isinstance(decision, Refused):
+    if not isinstance(decision, Refused) or _grows_for(intake, context):
         return
     reasons = "; ".join(f"{count} x {words}" for words, count in decision.counted()[:3])
     found = relax(context.decider, context.idle, intake.demand, intake.policy, limit=1)
@@ -46,7 +47,7 @@ def fits_nowhere(pod: PodView, context: Context) -> Iterator[Violation]:
     yield Violation(
         asking_path(pod, context) if edit is None else edit.path,
         f"{prefix(pod)}the pod fits on {none_of(len(context.idle.nodes))}, even when all are idle "
-        f"({reasons or decision.whole or 'there is no node'})",
+        f"({reasons or decision.whole or 'no nodes'})",
         " and ".join(map(_words, found[0].changes)) if found else "ask for less, or for devices that the cluster has",
         edit,
     )
@@ -69,7 +70,7 @@ def gang_too_large(subject: Subject, context: Context) -> Iterator[Violation]:
         if gang is None or not gang.exists or not 1 < len(workload.pods) <= MOST_MEMBERS:
             continue
         placed = fit_together(members(workload), context.idle, context, alone=False)
-        if placed is not None and placed < gang.min_member:
+        if placed is not None and placed < gang.min_member and not _grows_for_any(workload, context):
             yield Violation(
                 ("spec", "minAvailable") if "minAvailable" in subject.inside("spec") else (),
                 f"{gang.min_member} pods have to start together, and only {placed} of {len(workload.pods)} fit into "
@@ -79,7 +80,7 @@ def gang_too_large(subject: Subject, context: Context) -> Iterator[Violation]:
 
 
 def fit_together(pods: Iterable[Pod], idle: ClusterSnapshot, context: Context, *, alone: bool = True) -> int | None:
-    """How many pods fit beside each other; ``None`` when some of them ask for no devices, or for none that exist.
+    """How many pods fit together; ``None`` when some of them request no devices, or unknown ones.
 
     Unless ``alone``, also when some fit nowhere even alone, which another rule says.
     """
@@ -100,6 +101,18 @@ def fit_together(pods: Iterable[Pod], idle: ClusterSnapshot, context: Context, *
 def members(workload: Workload) -> tuple[Pod, ...]:
     """The pods of a workload."""
     return tuple(objects.pod(copy.raw) for copy in workload.pods)
+
+
+def _grows_for(intake: PodInfo, context: Context) -> bool:
+    """Whether an autoscaler may add a node that takes the pod."""
+    snapshot = context.snapshot
+    return snapshot is not None and fits_a_new_node(intake, snapshot, context.registry, context.decider)
+
+
+def _grows_for_any(workload: Workload, context: Context) -> bool:
+    """Whether an autoscaler may add nodes for a gang. How many it needs and may get is for ``plan`` to say."""
+    intakes = (take_in(pod, context.placing, context.settings.rules) for pod in members(workload))
+    return any(_grows_for(intake, context) for intake in intakes)
 
 
 def _explained(pod: PodView, context: Context) -> bool:
@@ -155,7 +168,7 @@ RULES: Final = (
         id="HP803",
         name="fits-nowhere",
         severity=VetSeverity.ERROR,
-        summary="A pod fits on no node of the cluster, even when all nodes are idle.",
+        summary="A pod fits on no node of the cluster, even when all nodes are idle, and on no new node of a pool.",
         why="Waiting does not help; the pod stays pending for ever.",
         fix="Make the change that the finding names; it has been tried.",
         check=each_pod(fits_nowhere),

@@ -1,4 +1,4 @@
-"""What devices a cluster has, worked out once: the most of each vendor that a node has, their models, their ids."""
+"""The devices of a cluster, computed once: the most of each vendor that a node has, their models, their ids."""
 
 from __future__ import annotations
 

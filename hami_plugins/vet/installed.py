@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from hami_plugins.vendors.volcano_releases import DeviceAssigner, Version, version_of_image
+from hami_plugins.allocations.manifests import webhooks
+from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.vendors import awsneuron, volcano
+from hami_plugins.vendors.volcano_releases import (
+    UNCHOSEN_DEVICES,
+    DeviceAssigner,
+    Version,
+    if_known,
+    version_of_image,
+)
 from hami_plugins.vet.resources import Subject
 from hami_plugins.vet.settings import VetSettings
 from hami_plugins.wire.fields import Json
@@ -15,17 +24,15 @@ SCHEDULER: Final = "vc-scheduler"
 """The image of Volcano's scheduler."""
 
 BINDING: Final = "pods/binding"
-"""What the webhook that allocates cards is asked about."""
+"""The operations for which the API server calls the webhook that allocates cards."""
 
 _ADMISSION: Final = "admissionregistration.k8s.io"
-_OURS: Final = "volcano-vgpu"
-_NEURON: Final = "neuron.hami-plugins.io"
 
 
 class Installed(NamedTuple):
-    """The release of Volcano's scheduler, ``None`` where it is unknown, and the component that allocates cards.
+    """The release of Volcano's scheduler, ``None`` where it is not a known one, and the component that allocates cards.
 
-    ``neuron`` is whether our server allocates Neuron devices.
+    ``neuron`` is whether the allocator serves Neuron devices.
     """
 
     release: Version | None = None
@@ -44,40 +51,50 @@ def installed(subjects: Iterable[Subject], settings: VetSettings) -> Installed:
         release = next((found for each in known for found in _releases(each)), None)
     if assigner is None:
         assigner = next((found for each in known if (found := assigner_of(each)) is not None), DeviceAssigner.VOLCANO)
-    return Installed(release, assigner, any(_has_webhook(each, _NEURON) for each in known))
+    neuron = settings.assigner is not None and not UNCHOSEN_DEVICES.holds(release, settings.assigner)
+    return Installed(release, assigner, neuron or any(_serves(each, awsneuron.SPEC) for each in known))
 
 
 def _releases(subject: Subject) -> Iterator[Version]:
     for pod in subject.pods:
         for container in pod.containers:
             if container.image.partition("@")[0].rpartition("/")[2].partition(":")[0] == SCHEDULER:
-                found = version_of_image(container.image)
+                found = if_known(version_of_image(container.image))
                 if found is not None:
                     yield found
 
 
 def assigner_of(subject: Subject) -> DeviceAssigner | None:
     """Which component an object shows to assign cards. The webhook is the same in both modes; the lesser one counts."""
-    if subject.group != _ADMISSION:
-        return None
-    if _has_webhook(subject, _OURS):
+    if _serves(subject, volcano.SPEC):
         return DeviceAssigner.WEBHOOK
-    if subject.kind == "MutatingAdmissionPolicy" and _OURS in subject.name:
-        return (
-            DeviceAssigner.POLICY
-            if _about_bindings(subject.inside("spec", "matchConstraints"), "resourceRules")
-            else None
-        )
-    return None
+    return DeviceAssigner.POLICY if _strips_allocations(subject) else None
 
 
-def _has_webhook(subject: Subject, name: str) -> bool:
-    """Whether an object sends Bindings to a webhook of that name."""
+def _serves(subject: Subject, spec: VendorSpec) -> bool:
+    """Whether an object sends Bindings to the allocator, and to it the pods that ask for a vendor's devices.
+
+    The names of the webhooks and the pods' condition are the allocator's, whatever the object is called.
+    """
     if (subject.group, subject.kind) != (_ADMISSION, "MutatingWebhookConfiguration"):
         return False
     hooks = _members(subject.document.raw, "webhooks")
-    ours = (hook for hook in hooks if name in f"{subject.name} {text(hook.get('name'))}")
-    return any(_about_bindings(hook, "rules") for hook in ours)
+    ours = [hook for hook in hooks if text(hook.get("name")).endswith(f".{webhooks.DOMAIN}")]
+    asked = f"'{spec.resources.count}'"
+    return any(_about_bindings(hook, "rules") for hook in ours) and any(
+        asked in text(condition.get("expression")) for hook in ours for condition in _members(hook, "matchConditions")
+    )
+
+
+def _strips_allocations(subject: Subject) -> bool:
+    """Whether an object is a policy that takes Volcano's allocations off Bindings, whatever it is called."""
+    if (subject.group, subject.kind) != (_ADMISSION, "MutatingAdmissionPolicy"):
+        return False
+    changes = _members(subject.inside("spec"), "mutations")
+    return _about_bindings(subject.inside("spec", "matchConstraints"), "resourceRules") and any(
+        f"'{volcano.SPEC.keys.to_allocate}'" in text(mapping(each.get("jsonPatch")).get("expression"))
+        for each in changes
+    )
 
 
 def _about_bindings(holder: Json, key: str) -> bool:

@@ -2,7 +2,7 @@
 
 Besides these, the vendors' own registers and resources tell (``managers``). Sources: the charts and manifests of
 NVIDIA's k8s-device-plugin 0.19 and GPU Operator 25.10, HAMi 2.10.0, volcano-vgpu-device-plugin 1.12.0, Koordinator
-1.7.0, and the vendors' manifests that ``vendor_facts`` names.
+1.7.0, and the vendors' manifests that ``vendors.facts`` names.
 """
 
 from __future__ import annotations

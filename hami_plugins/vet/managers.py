@@ -1,7 +1,7 @@
 """Who gives out the devices of a node: what registers, resources, published objects, slices and pods tell.
 
-A register alone is no manager: it stays where its plugin is gone, and Koordinator's adapter reads it. So a plugin
-counts while the node offers its resource, which the kubelet takes back when the plugin has gone.
+A register alone does not show a running plugin: it stays when its plugin is gone, and Koordinator's adapter reads it.
+So a plugin counts while the node offers its resource, which the kubelet withdraws when the plugin has gone.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MAKERS: Final[Mapping[str, str]] = {
 """Makers by Koordinator's word for them, NVIDIA aside."""
 
 _ONE_PLUGIN: Final[Mapping[str, str]] = {"Enflame": "Enflame's device plugin", "MetaX": "MetaX's device plugin"}
-"""Makers of whom one program offers whole devices and slices, which are two vendors to HAMi."""
+"""Vendors for which one program offers whole devices and slices, which are two vendors to HAMi."""
 
 _UUID: Final = "uuid"
 _KUBERNETES: Final = "node.kubernetes.io/"
@@ -50,7 +50,7 @@ _KUBERNETES: Final = "node.kubernetes.io/"
 
 @dataclass(frozen=True, slots=True)
 class NodeManager:
-    """A program that gives out devices of a node, what tells so, and the ids of the devices where they are known."""
+    """A program that allocates devices of a node, its evidence, and the ids of the devices if known."""
 
     known: KnownManager
     evidence: tuple[str, ...]

@@ -22,7 +22,7 @@ _MIB_PER: Final[dict[str, float]] = {
     "gi": 2**10, "gib": 2**10, "g": 2**10, "gb": 2**10,
     "ti": 2**20, "tib": 2**20, "t": 2**20, "tb": 2**20,
 }  # fmt: skip
-"""What people mean by a unit behind an amount of device memory; a thousand more or less is no matter here."""
+"""The meaning of a unit behind an amount of device memory; the factor 1000 or 1024 does not matter here."""
 
 _BYTES_FROM: Final = 2**30
 """A plain number from here on can only mean bytes."""

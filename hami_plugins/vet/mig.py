@@ -17,7 +17,7 @@ def contradictory_labels(subject: Subject, _: Context) -> Iterator[Violation]:
     """Labels of feature discovery that differ from the capacity of a node that is NVIDIA's device plugin's alone."""
     node = subject.node
     if node is None or nvidia.SPEC.keys.register in node.annotations:
-        return  # HAMi's slots are no instances
+        return  # HAMi's slots are not instances
     capacity = {name: amount.nano // NANO for name, amount in (node.capacity or node.allocatable).items()}
     for words in static_mig.contradictions(node.labels, capacity):
         yield Violation(

@@ -12,6 +12,7 @@ from hami_plugins.vet import facts
 from hami_plugins.vet.context import Context, each_container, where
 from hami_plugins.vet.findings import RenameFix, VetRule, VetSeverity, Violation
 from hami_plugins.vet.resources import ContainerView, PodView, ResourceEntry, Subject
+from hami_plugins.wire.koordinator import COLOCATED
 
 
 def misspelt(container: ContainerView, pod: PodView, context: Context) -> Iterator[Violation]:
@@ -120,11 +121,12 @@ def _metadata(subject: Subject) -> Iterator[tuple[tuple[str | int, ...], dict[st
 def _strangers(container: ContainerView, context: Context) -> Iterator[ResourceEntry]:
     """Every resource of a known domain that no vendor has; the limit where there is one.
 
-    What Koordinator's scheduler takes beside cards (network cards, an NPU's CPUs) is known without being a vendor's.
+    What Koordinator's scheduler takes besides cards (network cards, an NPU's CPUs, reclaimed CPUs and memory) is known
+    without being a vendor's.
     """
     for resource, amount in container.amounts.items():
         unknown = context.registry.owner_of(resource) is None and resource not in koordinator.BITS
-        if "/" in resource and unknown:
+        if "/" in resource and unknown and not resource.startswith(COLOCATED):
             yield amount
 
 

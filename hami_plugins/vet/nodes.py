@@ -65,6 +65,7 @@ def without_cards(spec: VendorSpec, node: NodeObject, _: Subject, context: Conte
     key, said = spec.keys.register, spec.keys.handshake
     register, shake = node.annotations.get(key), node.annotations.get(said)
     path: tuple[str, ...] = ("metadata", "annotations", key)
+    fix = f"start the node's agent, or set {spec.resources.count} in its status to 0"
     if shake is not None and handshake.parse(shake, zone=UTC, dialect=spec.dialect).word is HandshakeState.DELETED:
         path, why = ("metadata", "annotations", said), f"its handshake is {shake[:60]}, so the node is given up"
     elif register is None:
@@ -73,6 +74,13 @@ def without_cards(spec: VendorSpec, node: NodeObject, _: Subject, context: Conte
         why = f"its annotation {key} says no card, or has a record of fewer than 6 fields"
     elif shake is None and context.does(volcano_releases.HANDSHAKE):
         path, why = ("metadata", "annotations"), f"it has no annotation {said} ({volcano_releases.HANDSHAKE})"
+        fix = (
+            "run volcano-vgpu's agent or volcano-vgpu-device-plugin up to 1.12 there (the plugin's master writes "
+            f"none), or Volcano 1.14.3, 1.15.1 or later; until then set {spec.resources.count} in its status to 0"
+        )
+    elif missing := _missing_sum(spec, node, context):
+        path, why = ("status", "allocatable", missing), f"it offers no {missing} ({volcano_releases.SUMS_NEEDED})"
+        fix = f"have the node's agent write it, or set {spec.resources.count} in its status to 0"
     else:
         return
     ends = " and the scheduler of 1.14.1 crashes there" if context.does(volcano_releases.CRASH) else ""
@@ -80,8 +88,14 @@ def without_cards(spec: VendorSpec, node: NodeObject, _: Subject, context: Conte
         path,
         f"the node offers {_offered(node, spec.resources.count)} {spec.resources.count}, and {why}: Volcano knows no "
         f"card of it, so pods that ask for some are bound without one{ends}",
-        f"start the node's agent, or set {spec.resources.count} in its status to 0",
+        fix,
     )
+
+
+def _missing_sum(spec: VendorSpec, node: NodeObject, context: Context) -> str:
+    """The resource without which the cluster's Volcano uses no card of the node; empty for none."""
+    needed = (spec.resources.memory, spec.resources.cores) if context.does(volcano_releases.SUMS_NEEDED) else ()
+    return next((resource for resource in needed if _offered(node, resource) == 0), "")
 
 
 def two_writers(spec: VendorSpec, _: NodeObject, subject: Subject, __: Context) -> Iterator[Violation]:
@@ -166,7 +180,7 @@ def unhealthy(spec: VendorSpec, node: NodeObject, _: Subject, __: Context) -> It
 
 
 def odd_devices(subject: Subject, context: Context) -> Iterator[Violation]:
-    """What vendors say about the devices of a node beside what they are."""
+    """Vendors' findings about the devices of a node, besides their properties."""
     node = subject.node
     if node is None:
         return
@@ -223,7 +237,7 @@ def _offered(node: NodeObject, resource: str) -> int:
 
 
 def _writer(entry: Mapping[str, object]) -> str:
-    """A writer and when he last changed something, which tells one that is gone from one that still runs."""
+    """A writer and the time of its last write, which distinguishes one that is gone from one that still runs."""
     name, at = text(entry.get("manager")), text(entry.get("time"))
     return f"{name} at {at}" if name and at else name
 
@@ -234,8 +248,10 @@ RULES: Final = (
         name="node-without-cards",
         severity=VetSeverity.ERROR,
         summary="A node offers vGPU slots in its status, and no valid register says which cards they are of.",
-        why="The register is missing, empty or has a short record, or the handshake is Deleted. The slots let pods in, "
-        "and with no card to look at they are bound without one; the scheduler of 1.14.1 crashes at the first.",
+        why="The register is missing, empty or has a short record, the handshake is Deleted, or the node lacks what "
+        "the release needs besides the register: a handshake, which the master of volcano-vgpu-device-plugin does not "
+        "write, or memory and cores in the status. The slots let pods in, and with no card to look at they are bound "
+        "without one; the scheduler of 1.14.1 crashes at the first.",
         fix="Start the node's agent, or set vgpu-number in the node's status to 0.",
         check=_each_node(without_cards),
         quirk=volcano_releases.NO_REGISTER,

@@ -1,4 +1,4 @@
-"""HP0xx: what is no object, or none that the API server would take."""
+"""HP0xx: documents that are not objects, or that the API server would refuse."""
 
 from __future__ import annotations
 

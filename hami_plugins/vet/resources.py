@@ -37,7 +37,7 @@ _VOLCANO_JOB: Final = ("batch.volcano.sh", "Job")
 
 
 class ResourceEntry(NamedTuple):
-    """One entry of a resource list: as written, and what it means; ``None`` where that is no quantity."""
+    """One entry of a resource list: as written, and its value; ``None`` if that is not a quantity."""
 
     resource: str
     text: str
@@ -76,8 +76,8 @@ class ContainerView:
 class PodView:
     """One pod template, or a Pod. ``path`` leads to it, ``label`` is how messages call it inside its object.
 
-    ``pod`` is what the decisions read of it, ``None`` when the API server would refuse it. ``placed`` says that it is
-    no submission but a Pod that the cluster has placed already. ``scheduler`` includes what the owner hands down.
+    ``pod`` is its parsed form for decisions, ``None`` if the API server would refuse it. ``placed``: it is a Pod that
+    the cluster has placed already, not a submission. ``scheduler`` includes the owner's setting.
     """
 
     path: Path
@@ -263,7 +263,7 @@ def _model(metadata: Json, spec: Json, *, namespace: str, name: str, scheduler: 
 
 
 class _Frame(NamedTuple):
-    """What vendors read of a pod beside its containers."""
+    """The parts of a pod that vendors read besides its containers."""
 
     namespace: str
     name: str

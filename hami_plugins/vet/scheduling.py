@@ -10,7 +10,7 @@ from hami_plugins.inputs.vocabulary import speaks
 from hami_plugins.inputs.workloads.pods import VOLCANO
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.vendor import VendorSpec
-from hami_plugins.vendors.volcano_releases import UNCHOSEN_DEVICES
+from hami_plugins.vendors import nvidia
 from hami_plugins.vet import facts
 from hami_plugins.vet.context import Context, each_pod, each_request, where
 from hami_plugins.vet.findings import RewriteFix, VetRule, VetSeverity, Violation
@@ -91,6 +91,8 @@ def wrong_scheduler(pod: PodView, context: Context) -> Iterator[Violation]:
         for name in spec.resources.all()
         if name != spec.resources.count
     )
+    if named == VOLCANO and not partly and {spec.resources.count for spec in asked} == {nvidia.RESOURCES.count}:
+        return  # whole cards of NVIDIA's device plugin, which Volcano counts as any other resource
     yield Violation(
         pod.scheduler_path,
         f"{_prefix(pod)}schedulerName={pod.scheduler}: HAMi's webhook leaves pods of other schedulers alone, and this "
@@ -122,21 +124,22 @@ def unchosen_devices(spec: VendorSpec, container: ContainerView, pod: PodView, c
     """Several Neuron devices, but not a whole machine, under Volcano without an allocator."""
     if spec.name != facts.NEURON or pod.scheduler not in context.settings.volcano:
         return
-    if context.volcano.neuron or not context.does(UNCHOSEN_DEVICES):
+    if context.volcano.neuron:
         return
     if pod.annotations.get(allocator_mark.KEY):
         return
     devices, cores = container.amount(spec.resources.count), container.amount(spec.resources.cores)
     asked = devices or cores
     several = asked.quantity.ceiling if asked is not None and asked.quantity is not None else 0
-    most = context.hardware.most.get(spec.name, 0) if context.hardware is not None else facts.TRAINIUM_SETS[-1]
+    most = context.most(spec) if context.hardware is not None else facts.TRAINIUM_SETS[-1]
     if asked is None or several < 2 or (devices is not None and several >= most):
         return
     yield Violation(
         asked.path,
         f"{where(container, pod)}: {asked.resource}={asked.text}: Volcano counts them and chooses none, so that the "
         "kubelet hands out any, which need not be linked; AWS's scheduler extension is not asked",
-        "run the allocator (hami-plugins allocator run), or write schedulerName: my-scheduler, AWS's scheduler",
+        f"run the allocator (hami-plugins allocator run) for {spec.name}, or write schedulerName: my-scheduler, AWS's "
+        "scheduler",
     )
 
 

@@ -204,7 +204,7 @@ def containers_of_plugin(pod: PodView, context: Context) -> Iterator[Violation]:
 def neuron_cores_ignored(
     spec: VendorSpec, container: ContainerView, pod: PodView, context: Context
 ) -> Iterator[Violation]:
-    """Neuron cores beside Neuron devices, unless that is refused anyway."""
+    """Neuron cores requested together with Neuron devices, unless that is refused anyway."""
     names = spec.resources
     devices = container.amount(names.count)
     cores = container.amount(names.cores) if names.cores else None

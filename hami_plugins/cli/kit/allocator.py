@@ -24,11 +24,11 @@ from hami_plugins.cli.kit.service import file_text
 from hami_plugins.config import texts
 from hami_plugins.errors import ConfigError, KubeError
 from hami_plugins.kube.client import KubeClient
-from hami_plugins.kube.port import SNAPSHOT_COLLECTIONS
+from hami_plugins.kube.port import NODES, PODS
 from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.output.rows import Table, TableRow
 from hami_plugins.output.schema import API_VERSION
-from hami_plugins.vendors.volcano_releases import ALLOCATION_BY_BINDING
+from hami_plugins.vendors.volcano_releases import ALLOCATION_BY_BINDING, Version, if_known, version_of_deployment
 from hami_plugins.wire import lenient
 from hami_plugins.wire.fields import Json
 
@@ -52,6 +52,7 @@ class VolcanoConfCheckDocument(TypedDict):
     apiVersion: Literal["hami-plugins.io/v1alpha1"]
     kind: Literal["VolcanoConfCheck"]
     mode: str
+    release: str
     findings: list[ConfFindingDocument]
 
 
@@ -94,6 +95,15 @@ def read_conf(client: Callable[[], KubeClient], source: str | None, namespace: s
     return place, document
 
 
+def live_release(client: KubeClient, namespace: str) -> Version | None:
+    """The release of Volcano's scheduler in a cluster, ``None`` where it cannot be read or is not a known one."""
+    try:
+        deployment = client.get(f"/apis/apps/v1/namespaces/{namespace}/deployments/{volcano_configuration.DEPLOYMENT}")
+    except KubeError:
+        return None
+    return if_known(version_of_deployment(deployment))
+
+
 def read_document(source: str) -> tuple[str, dict[str, Any]]:
     """What a file says, or stdin, with the name of it."""
     place, text = ("stdin", sys.stdin.read()) if source == STDIN else (source, file_text(source) or "")
@@ -113,7 +123,7 @@ def print_check(
         )
         output.table(Table(("SEVERITY", "PLACE", "WHAT", "REMEDY"), rows), headers=headers)
     else:
-        told = "".join(f" for {name} {value}" for name, value in about.items())
+        told = "".join(f" for {name} {value}" for name, value in about.items() if value)
         output.line(f"{place}: no defects{told}")
     return Exit.FINDINGS if any(each.severity != "info" for each in found) else Exit.FINE
 
@@ -137,13 +147,7 @@ def print_policy(*, version: str, form: Form) -> int:
 
 def audit(product: Product, client: KubeClient, *, keep: float, form: Form, headers: bool) -> int:
     """List what is wrong with the allocations of pods that are bound in the cluster of a client."""
-    cache = LockedAllocationCache(product, keep=keep, clock=time.monotonic)
-    for collection in SNAPSHOT_COLLECTIONS:
-        take = {"Node": cache.node_changed, "Pod": cache.pod_changed}.get(collection.kind)
-        if take is not None:
-            for page in client.pages(collection):
-                for raw in page:
-                    take(ObjectChange("added", raw, lenient.uid(raw)))
+    cache = filled_cache(product, client, keep=keep)
     found, noun = cache.findings(), product.noun
     if form is not Form.TABLE:
         output.document(auditing.document(found), form)
@@ -157,6 +161,21 @@ def audit(product: Product, client: KubeClient, *, keep: float, form: Form, head
         sizes = cache.statistics
         output.line(f"what {sizes.holders} pods hold of {sizes.devices} {noun}s on {sizes.nodes} nodes adds up")
     return Exit.FINDINGS if found else Exit.FINE
+
+
+def filled_cache(
+    product: Product, client: KubeClient, *, keep: float, on_node: Callable[[Json], object] = lambda _node: None
+) -> LockedAllocationCache:
+    """The nodes of a cluster and what its pods hold there; ``on_node`` gets each Node as it is."""
+    cache = LockedAllocationCache(product, keep=keep, clock=time.monotonic)
+    for collection in (NODES, PODS):
+        take = cache.node_changed if collection is NODES else cache.pod_changed
+        for page in client.pages(collection):
+            for raw in page:
+                take(ObjectChange("added", raw, lenient.uid(raw)))
+                if collection is NODES:
+                    on_node(raw)
+    return cache
 
 
 def _config_map(client: KubeClient, place: str, namespace: str) -> Json:

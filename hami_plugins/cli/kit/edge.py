@@ -52,7 +52,7 @@ def _run(arguments: list[str]) -> int:
 
     try:
         code = app(arguments, prog_name=program_name(), standalone_mode=False)
-    except SystemExit as done:  # typer ends shell completion so, and what nobody reads any more
+    except SystemExit as done:  # typer ends shell completion with this, and a closed pipe
         if isinstance(done.__context__, BrokenPipeError):
             return Exit.BROKEN_PIPE
         code = done.code if isinstance(done.code, int) else Exit.FINE
@@ -125,5 +125,5 @@ def _about_file(error: OSError) -> str:
 
 
 def _close_stdout() -> None:
-    """Nobody reads any more: point stdout where the interpreter's last flush does no harm."""
+    """The reader of stdout is gone: redirect stdout to where the interpreter's last flush does no harm."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

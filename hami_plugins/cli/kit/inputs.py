@@ -1,4 +1,4 @@
-"""Files, stdin and clusters to values. What cannot be read is an error that names the file."""
+"""Parses files, stdin and clusters into values. Unreadable input is an error that names the file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ _MANY: Final = 2_000
 class ClusterSource:
     """Where the cluster comes from: dumps, a declared fleet, or a live cluster when there is neither.
 
-    With ``evictions`` the events on evicted pods are also read from a live cluster.
+    With ``evictions`` the events on evicted pods are also read from a live cluster. ``node_groups`` are files with what
+    AWS says of node groups, besides.
     """
 
     snapshots: tuple[str, ...] = ()
@@ -52,6 +53,7 @@ class ClusterSource:
     context: str | None = None
     kubeconfig: str | None = None
     evictions: bool = False
+    node_groups: tuple[str, ...] = ()
 
     @property
     def named(self) -> bool:
@@ -156,14 +158,16 @@ def objects(source: ClusterSource) -> Iterator[tuple[object, str]]:
             yield node, f"fleet {source.fleet}"
     if not source.snapshots and source.fleet is None:
         yield from _live(source)
+    for path in source.node_groups:
+        yield from ((raw, path) for raw in _listing(read_bytes(path), path))
 
 
 def cluster(
     source: ClusterSource, registry: Registry, *, also: Callable[[object, str], None] | None = None
 ) -> ClusterSnapshot:
-    """The snapshot. Raises ``ManifestError`` for a dump in which there is no node at all.
+    """The snapshot. Raises ``ManifestError`` for a dump with neither nodes nor pools of which an autoscaler makes some.
 
-    ``also`` is told of every raw object as it comes, with its place.
+    ``also`` is called with every raw object as it arrives, and its place.
     """
     from hami_plugins.inputs.list_reader import ListingReader
 
@@ -175,7 +179,7 @@ def cluster(
             if also is not None:
                 also(raw, place)
         found = reader.finish()
-    if not found.nodes:
+    if not found.nodes and not found.pools:
         why = "; ".join(f"{each.place}: {each.what}" for each in found.problems[:3])
         raise ManifestError(
             f"{source.words()}: it has no nodes{f' ({why})' if why else ''}; "
@@ -342,7 +346,7 @@ def _live(source: ClusterSource) -> Iterator[tuple[Mapping[str, object], str]]:
 
 
 def counting() -> AbstractContextManager[Callable[[str, int], None] | None]:
-    """Tells a terminal how many objects of each kind have come in."""
+    """Reports on a terminal how many objects of each kind have arrived."""
     if not sys.stderr.isatty():
         return nullcontext()
     from hami_plugins.cli.kit.progress import Counting

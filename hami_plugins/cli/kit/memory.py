@@ -30,8 +30,8 @@ def one_heap() -> None:
 def rest() -> None:
     """Lets the garbage collector pass over what is there for good, modules above all.
 
-    Looking at them again takes tens of milliseconds, in which nobody is answered. What was there for good before, and
-    is garbage by now, goes: the cache of a lease that was lost.
+    Scanning them again takes tens of milliseconds, during which no request is answered. Objects that were permanent
+    before and are garbage by now are freed: the cache of a lost lease.
     """
     gc.unfreeze()
     gc.collect()

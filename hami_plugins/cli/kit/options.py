@@ -156,6 +156,23 @@ AddNodes = Annotated[
         autocompletion=completion.shapes,
     ),
 ]
+NodeGroups = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--node-groups",
+        metavar="FILE",
+        help="Node groups that may have no node, as `aws eks describe-nodegroup`, `aws autoscaling "
+        "describe-auto-scaling-groups` or `aws ec2 describe-capacity-reservations` prints them. Repeatable.",
+    ),
+]
+Prices = Annotated[
+    str | None,
+    typer.Option(
+        "--prices",
+        metavar="NAME|FILE",
+        help="Also print what it costs per hour, by a price table: a file, or the shipped aws-us-east-1.",
+    ),
+]
 Policy = Annotated[
     str,
     typer.Option(
@@ -169,7 +186,7 @@ Preemption = Annotated[
     bool,
     typer.Option(
         "--preemption",
-        help="For pods that do not fit, look for running pods to evict: who, for whom, by which rule. "
+        help="For pods that do not fit, look for running pods to evict: which, for which pod, by which rule. "
         "A pod that fits only after evictions still counts as not placed.",
     ),
 ]
@@ -178,7 +195,7 @@ Scheduler = Annotated[
     typer.Option(
         "--scheduler",
         metavar="volcano-RELEASE",
-        help="Also report known misbehaviour of this Volcano release, such as volcano-1.14.",
+        help="Also report known misbehaviour of this Volcano release: volcano-1.14, volcano-1.15, or volcano-1.16.",
     ),
 ]
 Assigner = Annotated[

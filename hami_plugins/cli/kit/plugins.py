@@ -39,7 +39,7 @@ WHOLE: Final = 1_000
 
 
 class CommandGroup(TyperGroup):
-    """Commands that are listed with their whole first sentence; of a mistyped one those with a like name are told.
+    """Commands listed with their whole first sentence; a mistyped command lists similar names.
 
     Typer's contexts and commands are ``Any`` here: their classes moved from click into typer with version 0.20.
     """

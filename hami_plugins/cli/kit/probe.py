@@ -19,7 +19,7 @@ LOOK_SECONDS: Final = 1.0
 def complaint(url: str) -> str:
     """Why the server does not answer there; empty where it does.
 
-    Raises ``ConfigError`` for what is no address of a server.
+    Raises ``ConfigError`` for an invalid server address.
     """
     if not url.startswith(("http://", "https://")):
         raise ConfigError(f"{url}: not a server address; write http://NAME.NAMESPACE.svc:PORT")
@@ -35,7 +35,7 @@ def complaint(url: str) -> str:
 def verify(url: str, *, patience: float, sleep: Callable[[float], None] = time.sleep) -> int:
     """Ask until the server answers or ``patience`` seconds have passed, and print which it was.
 
-    Raises ``ConfigError`` for what is no address of a server.
+    Raises ``ConfigError`` for an invalid server address.
     """
     waited = 0.0
     while (why := complaint(url)) and waited < patience:

@@ -34,7 +34,7 @@ class Counting:
 class Advancing:
     """A bar of work whose amount is known from the start; it is gone when the work is done.
 
-    Where stderr is no terminal nothing is shown.
+    Prints nothing unless stderr is a terminal.
     """
 
     def __init__(self, words: str, total: int) -> None:

@@ -1,4 +1,4 @@
-"""What a command about a server is given: the server's settings, and the cluster that it is in."""
+"""Inputs of a command about a server: the server's settings and its cluster."""
 
 from __future__ import annotations
 

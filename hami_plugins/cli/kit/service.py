@@ -1,4 +1,4 @@
-"""What every command that runs until it is told to stop needs at its edge."""
+"""The process edge of every command that runs until it is stopped."""
 
 from __future__ import annotations
 
@@ -6,17 +6,24 @@ import os
 import secrets
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 
 from hami_plugins.cli.kit.edge import Exit
 from hami_plugins.cli.kit.memory import one_heap
 from hami_plugins.errors import ConfigError
+
+SWITCH_SECONDS: Final = 0.001
+"""How long a thread computes while another waits for the interpreter; Python's own 5 ms are longer than an answer.
+
+The thread that answers waits so after every read and write while an audit or a watch computes.
+"""
 
 _log = structlog.get_logger(__name__)
 
@@ -38,6 +45,7 @@ class Process(Protocol):
 def serve(process: Process, name: str, **fields: str) -> int:
     """Run a process until a signal ends it; its start is logged with ``fields`` and its addresses."""
     one_heap()
+    sys.setswitchinterval(SWITCH_SECONDS)
     stop = stop_on_signals()
     process.start()
     addresses = {what: ":".join(map(str, each or ())) for what, each in process.addresses.items()}
@@ -56,8 +64,8 @@ def identity() -> str:
 def stop_on_signals() -> threading.Event:
     """Set, from now on, once the process gets SIGTERM or SIGINT. Only the main thread may call it.
 
-    A handler would run in the main thread between any two steps of it, also while that holds the lock of the log or of
-    the event, and would wait for itself. So a thread of its own is told, through a pipe.
+    A handler would run in the main thread between any two steps, even while that thread holds the lock of the log or of
+    the event, and would wait for itself. So a separate thread is notified through a pipe.
     """
     stop = threading.Event()
     told, tell = os.pipe()
@@ -76,7 +84,7 @@ def stop_on_signals() -> threading.Event:
 
 
 def _noted(_number: int, _frame: FrameType | None) -> None:
-    """What is to be done about a signal is done by the thread that is told of it."""
+    """The notified thread acts on the signal."""
 
 
 def file_text(path: str | None) -> str | None:

@@ -1,1 +1,1 @@
-"""The live part of ``demo``: an embedded cluster on this machine, and our real programs as processes beside it."""
+"""The live part of ``demo``: an embedded cluster on this machine, with the real programs as processes."""

@@ -1,4 +1,4 @@
-"""Node agents as processes of their own, each beside an embedded kubelet."""
+"""Node agents as separate processes, each with an embedded kubelet."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def put_library(root: Path) -> None:
 
 
 def user(node: str) -> str:
-    """Whose token the agent of a node has; the API server has to know it."""
+    """The token of a node's agent; the API server has to know it."""
     return f"agent-{node}"
 
 

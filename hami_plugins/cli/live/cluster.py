@@ -77,7 +77,7 @@ class DemoCluster:
     volcano: ExitStack = field(default_factory=ExitStack)
 
     def processes(self) -> list[DemoProcess]:
-        """Everything that runs beside this process."""
+        """The other processes of the demo."""
         return [*self.agents.values(), self.allocator.process]
 
     def until(self, condition: Callable[[], bool], what: str) -> None:

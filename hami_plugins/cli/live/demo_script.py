@@ -32,7 +32,7 @@ PROBLEM: Final = "XID 79: GPU has fallen off the bus"
 
 
 class DemoScript:
-    """Tells it. ``seconds`` is the time since the demo began."""
+    """Prints the step. ``seconds`` is the time since the demo began."""
 
     def __init__(self, cluster: DemoCluster, registry: Registry, seconds: Callable[[], float]) -> None:
         self._cluster = cluster

@@ -66,7 +66,7 @@ def direct() -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """What the embedded cluster logs is not part of the story."""
+    """The embedded cluster's log would clutter the demo."""
     before = structlog.get_config() if structlog.is_configured() else None
     silence = logging.NullHandler()
     logging.getLogger().addHandler(silence)

@@ -17,5 +17,5 @@ if __name__ == "__main__":
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     parent, *command = sys.argv[1:]
-    if os.getppid() == int(parent):  # otherwise it died before the kernel was told
-        os.execv(command[0], command)  # noqa: S606 - there is no shell to be wanted
+    if os.getppid() == int(parent):  # otherwise the parent died before the kernel knew
+        os.execv(command[0], command)  # noqa: S606 - no shell needed

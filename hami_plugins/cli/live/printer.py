@@ -37,7 +37,7 @@ class DemoPrinter:
 
 
 def _print(margin: str, text: str, tone: str) -> None:
-    """On a terminal folded beside the margin, elsewhere in one piece."""
+    """Folded next to the margin on a terminal, elsewhere unfolded."""
     lines = [text]
     if sys.stdout.isatty():
         room = max(shutil.get_terminal_size().columns - _MARGIN, _LEAST_ROOM)

@@ -36,9 +36,9 @@ def find(products: Iterable[str]) -> None:
 class DemoProcess:
     """One program, running from the start; ``log`` is the file that its output is appended to.
 
-    It is in a session of its own, so that a terminal's Ctrl-C reaches it only through ``stop``, and it does not outlive
-    this process (``parent_death_signal``). Of this process' environment only what Python needs is handed on: settings
-    and proxies of whoever shows the demo are not meant for it.
+    It has a session of its own, so that a terminal's Ctrl-C reaches it only through ``stop``, and it does not outlive
+    this process (``parent_death_signal``). It inherits only the environment that Python needs: the user's settings and
+    proxies are not meant for it.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """The embedded cluster of a fleet, kept running: API server, kubelets, a scheduler, and our agents and servers.
 
-What runs depends on the fleet: a node agent beside each node whose devices are registered for Volcano, the allocator
-where there are such nodes or nodes with Neuron devices, and Koordinator's adapter where nodes have Device objects. Each
-is a process of its own. Everything listens on 127.0.0.1 and lies in one temporary directory.
+The fleet decides which processes run: a node agent for each node whose devices are registered for Volcano, the
+allocator if there are such nodes or nodes with Neuron devices, and Koordinator's adapter if nodes have Device objects.
+Each is a separate process. Everything listens on 127.0.0.1 and uses one temporary directory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Signals that are noted when they come and heeded between two steps, so that nothing is broken off halfway."""
+"""Signals are noted when they arrive and handled between two steps, so that no step is interrupted halfway."""
 
 from __future__ import annotations
 
