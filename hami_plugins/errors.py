@@ -95,9 +95,9 @@ class AdmissionDeniedError(HamiPluginsError):
 class KubeError(HamiPluginsError):
     """The API server answered with an error, or not at all.
 
-    ``status`` is its HTTP status (``None`` where there was no answer), ``reason`` its word for it (``NotFound``,
-    ``Conflict``, ...), ``may_retry`` whether asking again may help, ``retry_after`` the seconds to wait before that,
-    ``continue_token`` where an expired list may be read on.
+    ``status`` is its HTTP status (``None`` where there was no answer), ``reason`` the API's reason (``NotFound``,
+    ``Conflict``, ...), ``may_retry`` whether a retry may help, ``retry_after`` the seconds to wait before it,
+    ``continue_token`` where an expired list may be continued.
     """
 
     def __init__(  # noqa: PLR0913 each edge needs another of them
@@ -126,7 +126,7 @@ class UnreachableError(KubeError):
 
 
 class ContentionError(KubeError):
-    """The object is no longer what the writer thinks it is (409): read it again, and decide again."""
+    """The object has changed since the writer read it (409): read it again, and decide again."""
 
     retryable = True
     http_status = 409

@@ -1,4 +1,4 @@
-"""What runs beside the rest of a process, from a start to a stop."""
+"""Background tasks of a process, from a start to a stop."""
 
 from __future__ import annotations
 

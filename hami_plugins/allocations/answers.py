@@ -65,7 +65,7 @@ class Declined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumption:
-    """What a pod is taken to hold on a node before a watch has shown it there.
+    """What a pod is assumed to hold on a node until a watch shows the pod there.
 
     A reservation is made while a scheduler looks; once a Binding was ``answered`` with it, it may be in effect already,
     so that only the watch, the pod's deletion or the time ends it. ``made`` and ``until`` are times as they were given,

@@ -26,9 +26,9 @@ from hami_plugins.engine import quota
 from hami_plugins.engine.annotate import annotations_with
 from hami_plugins.engine.apply import record_with, without_pods
 from hami_plugins.engine.decide import Decider, DecisionRequest, DeviceAsker, PodDemand
+from hami_plugins.engine.device_names import allocated
 from hami_plugins.engine.holdings import flaws_of
 from hami_plugins.engine.intake import PodInfo
-from hami_plugins.engine.naming import allocated
 from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.resizes import obstacle
 from hami_plugins.engine.shortfall import WhyNot, why_not
@@ -199,8 +199,9 @@ class AllocationCache(NominatingState):
     def book(self, uid: PodUid, container: str, memory: MiB) -> tuple[Amounts, str]:
         """Count another amount of memory for a container of a bound pod: what to write on the pod, or why not.
 
-        Growth has to fit beside all that is allocated and promised on that very card, and into the quotas. Until the
-        watch shows what was written, the larger one of both amounts counts. ``container`` is one of ``resizable``.
+        Growth has to fit on the same card, together with everything allocated and assumed there, and within the quotas.
+        Until the watch shows what was written, the larger one of both amounts counts. ``container`` is one of
+        ``resizable``.
         """
         bound = self._bound[uid]
         before = self._nodes[bound.node].record(uid)
@@ -219,7 +220,7 @@ class AllocationCache(NominatingState):
         return amounts, ""
 
     def unbook(self, uid: PodUid) -> None:
-        """What was to be written on a pod is not wanted any more, and is not on it: only what is on it counts."""
+        """Withdraws a pending write to the pod that never reached it; only the pod's current annotations count."""
         bound = self._bound.get(uid)
         if bound is None or bound.memory.pending is None:
             return
@@ -336,7 +337,7 @@ class AllocationCache(NominatingState):
         )
 
     def _kept(self, name: NodeName, uid: PodUid, demand: PodDemand) -> Assumption | None:
-        """What the pod is assumed to hold on the node, if that is what it asks for and nothing is wrong with it."""
+        """The pod's assumed allocation on the node, if it matches the request and is valid."""
         assumed = self._assumed.get(uid, {}).get(name)
         entry = self.held_entry(name)
         if assumed is None or entry is None or assumed.devices != demand.devices:

@@ -1,7 +1,7 @@
 """Findings about what bound pods hold, as messages for operators.
 
-Pods that another scheduler bound are taken as they are, because they run. What does not add up about them is shown, and
-nothing is taken away.
+Pods that another scheduler bound are accepted as they are, because they run. Inconsistencies are reported; no
+allocation is removed.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class BoundPod(NamedTuple):
 
     @property
     def is_wrong(self) -> bool:
-        """Whether there is something to tell of the pod although it may hold nothing."""
+        """Whether the pod has a finding although it may hold no devices."""
         return bool(self.unreadable or self.fault or self.wanting or self.larger)
 
     def larger_on(self, entry: NodeEntry) -> str:

@@ -45,7 +45,7 @@ class ChangeLog:
             self._first += self._most
 
     def since(self, position: int) -> Iterable[NodeName] | None:
-        """The nodes that changed from a position on; ``None`` where that is no longer known."""
+        """The nodes that changed since a position; ``None`` if the log no longer reaches back to it."""
         return self._names[position - self._first :] if position >= self._first else None
 
 

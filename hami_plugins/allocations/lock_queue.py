@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from itertools import takewhile
 from typing import Final
 
 from hami_plugins.allocations.lock_demand import LockDemand, LockKey, LockPod, PodProgress, ReleaseReason
@@ -115,7 +116,7 @@ class LockQueue:
     def adopt(self, key: str, seen: PodProgress, now: float) -> None:
         """A lock names a pod that this allocator binds: a former leader took it, and its time begins now.
 
-        What a pod left behind that can have no use for it stays until the next pod takes it.
+        A lock left by a pod that no longer needs it stays until the next pod takes it.
         """
         if seen.pod.uid in self._holders or seen.over(self.name) is not None:
             return
@@ -195,14 +196,14 @@ class LockQueue:
                 lock.inspected = lock.dangling = False
 
     def failed(self, uid: PodUid, now: float) -> None:
-        """The pod's Binding was refused: nobody will look for the pod here."""
+        """The pod's Binding was refused; its device plugin will not look for the pod on this node."""
         if (holder := self._holders.get(uid)) is not None:
             self._end(holder, ReleaseReason.UNBOUND, now)
 
     # What time brings about
 
     def release(self, now: float) -> LockRelease | None:
-        """The next locks to be removed; forgets what nobody asks for any more."""
+        """The next locks to remove; forgets those that no pod asks for any more."""
         for uid, waiter in tuple(self._waiters.items()):
             if not waiter.callers and waiter.left_at + PLACE <= now:
                 del self._waiters[uid]
@@ -262,12 +263,8 @@ class LockQueue:
 
     def _before(self, key: str, waiter: Waiter) -> int:
         """How many pods have to take the lock earlier: first come, first served."""
-        count = 0
-        for other in self._waiters.values():
-            if other is waiter:
-                break
-            count += other.asks and key in other.demand.keys
-        return count
+        earlier = takewhile(lambda other: other is not waiter, self._waiters.values())
+        return sum(other.asks and key in other.demand.keys for other in earlier)
 
     def _holder(self, key: str, pod: LockPod) -> Holder | None:
         """Another pod that has the lock."""

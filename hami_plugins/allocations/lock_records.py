@@ -106,7 +106,7 @@ class Holder:
         return self.phase == ALLOCATING and self.ended in (ReleaseReason.FINISHED, ReleaseReason.EXPIRED)
 
     def blocks(self, key: str) -> bool:
-        """Whether nobody else may take the lock.
+        """Whether the lock is unavailable to other pods.
 
         The first of several plugins removes the lock for all: then the turn is kept until the others are ready.
         """

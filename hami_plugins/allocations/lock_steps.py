@@ -67,7 +67,7 @@ class Foreign:
 class Inspect:
     """A lock names a pod of which nothing is known: it has to be read from the API server first.
 
-    What is read does not count if the pod has had more ``changes`` by then.
+    The result does not count if the pod has had more ``changes`` in the meantime.
     """
 
     key: str
@@ -90,7 +90,7 @@ class LockRefused:
 
 
 Step = Held | Take | Wait | Foreign | Inspect | ReadNode | LockRefused
-"""What a pod that asked for its locks has to do next."""
+"""The next step for a pod that asked for its locks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class LockEnd:
 
 
 def unanswered(node: NodeName, keys: tuple[str, ...], seconds: float, *, bound: bool, phase: str) -> str:
-    """What the owner of a pod is told whose device plugin did not answer in time."""
+    """The message for the owner of a pod whose device plugin did not answer in time."""
     locks = " and ".join(keys)
     if not bound:
         return (

@@ -1,4 +1,4 @@
-"""What the webhook on new pods does: it marks those that need an allocation, and writes down what their words mean.
+"""The webhook for new pods: marks those that need an allocation and records how their annotations are interpreted.
 
 Records of an allocation that such a pod brings are removed, because only a scheduler's Binding writes them.
 
@@ -22,7 +22,7 @@ from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.units import VendorName
 from hami_plugins.model.vendor import AdmissionChange, Headroom
 from hami_plugins.wire import admission, pods
-from hami_plugins.wire.admission_review import Allowed, Answer, Denied
+from hami_plugins.wire.admission_review import SENSELESS, UNREADABLE, Allowed, Answer, Denied
 from hami_plugins.wire.allocator_mark import PROGRESS_KEYS
 from hami_plugins.wire.fields import Json
 
@@ -30,8 +30,6 @@ Quotas = Callable[[str], Mapping[VendorName, Headroom]]
 """What the quotas of a namespace leave, per vendor."""
 
 SCHEDULER_NAME: Final = "schedulerName"
-_UNREADABLE: Final = 422
-_SENSELESS: Final = 400
 
 
 def mark(raw: Json, product: Product, left: Quotas | None = None) -> Answer:
@@ -52,9 +50,9 @@ def mark(raw: Json, product: Product, left: Quotas | None = None) -> Answer:
             return Allowed()
         marked = admission.applied(written, _changes(intake, product))
     except WireError as error:
-        return Denied(str(error), _UNREADABLE)
+        return Denied(str(error), UNREADABLE)
     if wrong := _wrong(intake, vendors):
-        return Denied(wrong, _SENSELESS)
+        return Denied(wrong, SENSELESS)
     asking = {each.name for each in pod.containers if _asks(each, vendors)}
     return Allowed(admission.patch(raw, marked), (*submitted.warnings, *submissions.overrides(raw, asking)))
 
@@ -63,7 +61,7 @@ def _refused(intake: PodInfo) -> Denied:
     found = intake.admission
     if found.message == OVER_QUOTA:
         return Denied(f"{intake.refusal}; {remedies.OVER_QUOTA}", found.code)
-    return Denied(intake.refusal, _SENSELESS if found.allowed else found.code)
+    return Denied(intake.refusal, SENSELESS if found.allowed else found.code)
 
 
 def _asks(container: Container, vendors: Registry) -> bool:

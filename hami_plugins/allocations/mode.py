@@ -1,4 +1,4 @@
-"""How far the allocator goes, in words of its settings; without imports, as the command line names them."""
+"""The modes of the allocator, as its settings name them; without imports, because the command line needs the names."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ class AllocatorMode(StrEnum):
 class PreemptionMode(StrEnum):
     """Whether pods are evicted so that pods of higher priority get devices.
 
-    ``off``: nobody is. ``scheduler``: schedulers that preempt are told which pods make room; they evict them.
-    ``full``: the allocator also evicts pods itself where the scheduler sees no need to (node sums suffice, no device
-    has room).
+    ``off``: no evictions. ``scheduler``: schedulers that preempt receive the victims and evict them. ``full``: the
+    allocator also evicts pods itself where the scheduler sees no need to (node sums suffice, no device has room).
     """
 
     OFF = "off"

@@ -75,7 +75,7 @@ class NodeAnswers:
     def lasts(self, node: NodeName) -> bool:
         """Whether a refusal would stay if all pods of the node were evicted.
 
-        What a quota leaves does not count: an evicted pod may give back what is missing.
+        Quota headroom is ignored: an evicted pod may give back the shortage.
         """
         bare = self.cache.bare(node) or self._stranger(node)
         return bare is None or not isinstance(self._ask_without_quota(bare), Fit)

@@ -1,8 +1,8 @@
 """The queues of pods for the locks of their nodes: one pod a node on its way to a device plugin that needs a lock.
 
-HAMi's device plugins are not told by the kubelet which pod they serve: the node's lock names it. A lock is taken right
-before the Binding, and given back when the plugin has answered, when the pod or its Binding came to nothing, or when
-the plugin does not answer in time. A lock that another scheduler took is respected by HAMi's own rules.
+The kubelet does not tell HAMi's device plugins which pod they serve: the node's lock names it. A lock is taken right
+before the Binding, and released when the plugin has answered, when the pod is deleted or its Binding fails, or when the
+plugin does not answer in time. Locks of another scheduler are respected by HAMi's own rules.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class NodeLocks:
         return queue is not None and queue.holds(uid)
 
     def decide(self, node: NodeName, uid: PodUid, now: float, wall: datetime) -> Step:
-        """What the call has to do next."""
+        """The next step of the call."""
         with self._queue(node) as queue:
             return queue.decide(uid, now, wall)
 

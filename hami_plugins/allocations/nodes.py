@@ -33,7 +33,7 @@ class CacheNode:
 
     @property
     def bare(self) -> NodeEntry | None:
-        """The node as if nobody held anything there; ``None`` for one that is not known."""
+        """The node with all its devices free; ``None`` for an unknown node."""
         return self._bare
 
     @property
@@ -82,7 +82,7 @@ class CacheNode:
         return uid in self._holders
 
     def record(self, uid: PodUid) -> PodRecord:
-        """What a pod that is here holds."""
+        """The usage of a pod on this node."""
         return self._holders[uid]
 
     def entry(self) -> NodeEntry | None:

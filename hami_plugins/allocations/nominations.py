@@ -53,7 +53,7 @@ class NominatingState(CacheState):
     # What is kept
 
     def nominate(self, nomination: Nomination) -> None:
-        """Keeps the room, instead of any that the pod had. Nobody may evict the pod from it."""
+        """Reserves the room, replacing any earlier nomination of the pod. The pod may not be evicted from it."""
         uid = nomination.record.uid
         self.withdraw(uid)
         nomination = replace(nomination, record=replace(nomination.record, preemptable=False))
@@ -70,7 +70,7 @@ class NominatingState(CacheState):
         return found
 
     def share(self, uids: Iterable[PodUid]) -> None:
-        """What is kept for these pods is there for all of their PodGroups."""
+        """Room reserved for these pods is available to all of their PodGroups."""
         for uid in uids:
             if (found := self._nominations.get(uid)) is not None:
                 self._nominations[uid] = replace(found, shared=True)
@@ -181,15 +181,21 @@ class NominatingState(CacheState):
         return entry if entry is None or not kept else without_pods(entry, lambda record: record.uid in kept)
 
     def search_view(
-        self, names: Iterable[NodeName], uids: Collection[PodUid], gone: Collection[PodUid] = ()
+        self,
+        names: Iterable[NodeName],
+        uids: Collection[PodUid],
+        gone: Collection[PodUid] = (),
+        *,
+        tentative: Collection[PodUid] = (),
     ) -> ClusterSnapshot:
         """These nodes as a search for victims for some waiting pods sees them.
 
-        What the pods hold or have kept does not count; the victims of all other nominations are leaving, and ``gone``.
+        The pods' own usage and reservations do not count; the victims of all other nominations are leaving, as are
+        ``gone``. Reservations for ``tentative`` pods count only if they are reserved for those pods as well.
         """
         others = (each for each in self._nominations.values() if each.record.uid not in uids)
         leaving = frozenset(gone).union(victim for each in others for victim in each.victims)
-        changed = {node for uid in (*uids, *leaving) for node in self.nodes_of(uid)}
+        changed = {node for uid in (*uids, *leaving, *tentative) for node in self.nodes_of(uid)}
 
         for name in self._views.keys() - changed:
             del self._views[name]
@@ -198,7 +204,9 @@ class NominatingState(CacheState):
             entry = self.entry(name)
             if entry is None or name not in changed:
                 return entry
-            asked, ending = (frozenset(each.uid for each in entry.pods if each.uid in of) for of in (uids, leaving))
+            held = [each.uid for each in entry.pods]
+            tried = frozenset(uid for uid in held if uid in tentative and self._is_only_reserved(uid, name))
+            asked, ending = (frozenset(filter(of.__contains__, held)) for of in (tried.union(uids), leaving))
             view = self._views.get(name)
             if view is None or view.entry is not entry or (view.asked, view.ending) != (asked, ending):
                 staying = (record for record in entry.pods if record.uid not in asked)
@@ -231,12 +239,21 @@ class NominatingState(CacheState):
         bound = self._bound.get(uid)
         return bound is not None and self._nodes[bound.node].record(uid).terminating
 
+    def _is_kept(self, uid: PodUid, name: NodeName) -> bool:
+        """Whether room is kept for a pod on the node."""
+        kept = self._nominations.get(uid)
+        return kept is not None and kept.node == name
+
+    def _is_only_reserved(self, uid: PodUid, name: NodeName) -> bool:
+        """Whether a pod has a reservation on the node, without a Binding, and no room that is kept."""
+        assumed = self._assumed.get(uid, {}).get(name)
+        return assumed is not None and assumed.state == "reserved" and not self._is_kept(uid, name)
+
     def _holds(self, uid: PodUid, name: NodeName) -> bool:
         """Whether a pod is bound to the node or assumed there."""
         return name in super().nodes_of(uid)
 
     def _end(self, uid: PodUid, name: NodeName) -> None:
         super()._end(uid, name)
-        kept = self._nominations.get(uid)
-        if kept is not None and kept.node == name:
-            self._put(name, kept.record)
+        if self._is_kept(uid, name):
+            self._put(name, self._nominations[uid].record)

@@ -27,8 +27,8 @@ class AllocationPlanner:
     def group_gone(self, namespace: str, name: str) -> None:
         """A group is gone."""
 
-    def concerns(self, intake: PodInfo) -> bool:
-        """Whether ``objection`` or ``blocking_reason`` may have anything to say of the pod."""
+    def reads_notes(self, intake: PodInfo) -> bool:
+        """Whether ``objection`` may mind nodes with notes."""
         del intake
         return False
 

@@ -1,4 +1,4 @@
-"""What an allocator is about: the vendors whose devices it gives, and how it does that in this cluster."""
+"""The configuration of an allocator: its vendors, and how it allocates in this cluster."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def hami_carried(node: NodeName, intake: PodInfo, _annotations: Mapping[str, str
 class Product:
     """The vendors of an allocator, and what it does.
 
-    ``marker`` is the annotation, with its value, of pods that must not be bound without an allocation. ``binds`` is
-    whether pods are bound for kube-scheduler, ``names_best`` whether it is told of the best node alone. ``planner``
-    makes what knows more than the devices of one node, one for each cache.
+    ``marker`` is the annotation, with its value, of pods that must not be bound without an allocation. ``binds``: the
+    allocator binds pods for kube-scheduler. ``names_best``: it returns only the best node. ``planner`` creates, once
+    per cache, the planner for decisions that need more than the devices of one node.
 
     ``schedulers`` are Volcano's. ``described`` is as in ``NodeAnswers``.
     ``jobs`` answers the creation of a Volcano Job (``None``: no webhook for those).
@@ -120,7 +120,7 @@ class Product:
         return self.registry.noun(spec.name for spec in self.registry)
 
     def word(self, demand: DeviceDemand) -> str:
-        """What messages call the devices that are asked for."""
+        """The noun that messages use for the requested devices."""
         return " and ".join(dict.fromkeys(word_of(self.registry[name]) for name in demand.vendors))
 
     def bookkeeping(self, demand: DeviceDemand, notes: Notes = (), *, now_ns: int) -> dict[str, str]:

@@ -39,7 +39,7 @@ def intake_of(raw: Json, read: Callable[[Json], PodInfo]) -> PodInfo:
 
 
 def _check(raw: Json) -> None:
-    # What has another form is left to the reader.
+    # Values of any other form are left to the reader.
     metadata, spec = lenient.inside(raw, "metadata"), lenient.inside(raw, "spec")
     text = sum(len(str(key)) + len(value) for key, value in lenient.texts(metadata.get("annotations")).items())
     if text > MOST_TEXT:

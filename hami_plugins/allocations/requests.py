@@ -45,7 +45,7 @@ class Compared(NamedTuple):
 
     @property
     def needs_devices(self) -> bool:
-        """Whether its devices have to be known to tell."""
+        """Whether the answer depends on the node's devices."""
         return self.asked is not None and needs_devices(self.spec, self.asked)
 
     @property

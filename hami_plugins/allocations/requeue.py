@@ -15,8 +15,8 @@ from typing import Final, NamedTuple, Protocol
 from hami_plugins.engine import quota
 from hami_plugins.engine.apply import record_with, with_pod
 from hami_plugins.engine.decide import Decider, PodDemand
+from hami_plugins.engine.device_names import allocated
 from hami_plugins.engine.intake import PodInfo
-from hami_plugins.engine.naming import allocated
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.policy import Policy
@@ -148,7 +148,7 @@ class RequeuePlanner:
 
 
 class _Room:
-    """What is left after pods have taken their devices."""
+    """The remaining quota after pods have taken their devices."""
 
     def __init__(self, cluster: RequeueView, decider: Decider) -> None:
         self._cluster = cluster

@@ -1,8 +1,8 @@
 """What is held now, node by node: facts of a watch, and what is assumed until it shows them.
 
 A pod that the watch shows on a node holds what its annotations say there and then, whatever was assumed before; until
-then an ``Assumption`` holds its place. What they say later frees nothing: whoever may write a pod's annotations does
-not end what runs on its cards. Times are any clock that only goes forward, in seconds.
+then an ``Assumption`` holds its place. Later edits free nothing: a user who may edit a pod's annotations does not stop
+the processes on its cards. Times are seconds of any monotonic clock.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ class CacheState:
     # What a watch shows
 
     def see_node(self, node: NodeObject) -> tuple[Problem, ...]:
-        """The node as it is now. What cannot be read of it is a problem, and then it has none of those devices."""
+        """The current state of the node. An unreadable part is a problem, and the node then has no devices of that
+        kind.
+        """
         bare = self._builder.entry(node, NodeFacts())
         if self._node(node.name).see(bare):
             self.log.add(node.name)
@@ -89,10 +91,10 @@ class CacheState:
     def see_pod(self, pod: Pod, now: float, *, fault: str = "", edited: str = "") -> tuple[Problem, ...]:
         """The pod as it is now: on a node it holds what it said when it got there, and nothing else, and nowhere else.
 
-        Who had nothing there may be given something. A pod without a node changes nothing, one that has finished holds
-        nothing. What cannot be read is a problem, and so is what was changed. With a ``fault`` (why the pod cannot be
-        read) nothing but its allocation is known, and that counts until the pod can be read. ``edited`` is who wrote
-        its allocation after it was bound; where the pod comes bound, that is a finding.
+        A pod that had no devices there may be allocated some. A pod without a node changes nothing; a finished pod
+        holds nothing. Unreadable and changed allocations are problems. With a ``fault`` (why the pod cannot be read)
+        only its allocation is known, and it counts until the pod can be read. ``edited`` is the client that wrote the
+        allocation after the pod was bound; for a pod first seen bound, that is a finding.
         """
         if pod.phase in FINISHED:
             self.forget_pod(pod.uid, now)
@@ -230,7 +232,7 @@ class CacheState:
         return None if node is None else node.entry_without(uid)
 
     def bare(self, name: NodeName) -> NodeEntry | None:
-        """The same as if nobody held anything there."""
+        """The same with all devices free."""
         node = self._nodes.get(name)
         return None if node is None else node.bare
 
@@ -260,7 +262,7 @@ class CacheState:
         return (entry for node in self._nodes.values() if (entry := node.entry()) is not None)
 
     def assumptions(self, uid: PodUid) -> tuple[Assumption, ...]:
-        """What a pod is assumed to hold."""
+        """The assumed allocation of a pod."""
         return tuple(self._assumed.get(uid, {}).values())
 
     def bound_to(self, uid: PodUid) -> NodeName | None:
@@ -308,7 +310,7 @@ class CacheState:
                 self._end(uid, each.node)
 
     def _first(self, uid: PodUid, name: NodeName, fault: str) -> PodRecord | None:
-        """What the pod has held since the watch showed it on the node; ``None`` for one that had no devices there.
+        """The pod's allocation since the watch showed it on the node; ``None`` for a pod without devices there.
 
         What was taken from a pod that could not be read counts for as long as it cannot. A pod that may use every
         device of its node has none in particular, so that it may be told which.

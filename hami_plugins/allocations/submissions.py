@@ -1,4 +1,5 @@
-"""What new pods bring that is not theirs to write: records of an allocation, and variables that override a slice.
+"""Annotations and variables that the author of a new pod may not set: records of an allocation, and variables that
+override a slice.
 
 A manifest that is copied from a running pod carries the records of that pod, so they are removed with a warning. The
 variables stay, as with HAMi: ``wire.slice_variables`` says what they do, and ``vet`` reports them as well (HP603).
@@ -15,7 +16,7 @@ from hami_plugins.wire.fields import Json
 
 
 class Submitted(NamedTuple):
-    """A new pod without the records that it brought, and what to tell its author."""
+    """A new pod without the records it carried, and the message for its author."""
 
     pod: Json
     warnings: tuple[str, ...] = ()

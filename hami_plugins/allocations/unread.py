@@ -14,7 +14,7 @@ from hami_plugins.wire import pod_devices, volcano
 
 
 def containers(spec: VendorSpec, annotations: Mapping[str, str]) -> tuple[Container, ...]:
-    """One for each list of a vendor's devices; a list that is wrong speaks of none, and whoever reads it says so."""
+    """One per list of a vendor's devices; an invalid list names none, and its reader reports that."""
     if spec.allocation.containers_of is not None:
         return spec.allocation.containers_of(spec, annotations)
     key, found = spec.keys.allocated, list[Container]()

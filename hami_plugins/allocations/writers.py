@@ -1,8 +1,8 @@
 """Who wrote an allocation on a pod, as far as the API server keeps it.
 
-The annotations that come with a Binding have no owner in ``managedFields``; whoever writes them later is named there,
-with the time of his last write. What was removed again has no owner either, and times are kept for each writer, not for
-each field: so this finds unseen changes, and cannot prove that there was none.
+The annotations that come with a Binding have no owner in ``managedFields``; a later writer is named there, with the
+time of its last write. A removed annotation has no owner either, and times are kept per writer, not per field: so this
+finds unseen changes but cannot prove their absence.
 """
 
 from __future__ import annotations

@@ -12,8 +12,9 @@ from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.allocations.planner import AllocationPlanner
 from hami_plugins.allocations.product import Product, nothing_carried, volcano_carried
 from hami_plugins.allocator.extension import AllocatorExtension, AllocatorExtensionEntry
+from hami_plugins.allocator.leader import READ_SECONDS
 from hami_plugins.allocator.node_writer import Toucher
-from hami_plugins.allocator.server import READ_SECONDS, AllocatorOptions, AllocatorServer
+from hami_plugins.allocator.server import AllocatorOptions, AllocatorServer
 from hami_plugins.allocator.settings import AllocatorSettings
 from hami_plugins.engine.registry import Registry
 from hami_plugins.inputs.fleets.templates import NodeTemplate, TemplateNodes

@@ -81,7 +81,7 @@ class AuditMessage(NamedTuple):
 
 
 def told(found: Iterable[AuditFinding], noun: str) -> tuple[AuditMessage, ...]:
-    """A line for people each: a pod of sixteen devices is told once, and not sixteen times. ``noun`` is a device's."""
+    """One line per finding: a pod with sixteen devices is listed once, not sixteen times. ``noun`` names a device."""
     groups: dict[tuple[AuditFindingKind, str, tuple[str, ...], str], list[str]] = {}
     for each in found:
         text = each.text.replace(each.device, _DEVICE) if each.device else each.text

@@ -26,11 +26,10 @@ from hami_plugins.errors import KubeError, WireError
 from hami_plugins.model.units import NodeName
 from hami_plugins.web.documents import waiting
 from hami_plugins.wire import admission, fields, lenient, pods
-from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Denied
+from hami_plugins.wire.admission_review import UNREADABLE, AdmissionRequest, Allowed, Answer, Denied
 from hami_plugins.wire.fields import Json
 
 UNTOUCHED: Final = Allowed()
-_UNREADABLE: Final = 422
 _AWAY: Final = 503
 
 _PASS: Final = frozenset({DeclineCode.GONE, DeclineCode.BOUND})
@@ -40,7 +39,7 @@ _log = structlog.get_logger(__name__)
 
 
 class BindingRequest(NamedTuple):
-    """What a Binding wants: a pod, by its UID if that is told, on a node; and the annotations that it carries."""
+    """A Binding: the pod, with its UID if given, its node, and the annotations that it carries."""
 
     namespace: str
     name: str
@@ -51,9 +50,9 @@ class BindingRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bindings:
-    """``read`` asks the API server for a pod that the watch has not shown yet; ``touch`` is told of the node of each
-    answer that a scheduler's own cache has wrong now; ``now_ns`` gives Unix nanoseconds. ``locks`` are those of HAMi's
-    device plugins."""
+    """``read`` asks the API server for a pod that the watch has not shown yet; ``touch`` is called with each node that
+    a scheduler's own cache now has wrong; ``now_ns`` gives Unix nanoseconds. ``locks`` are the locks of HAMi's device
+    plugins."""
 
     cache: LockedAllocationCache
     metrics: AllocatorMetrics
@@ -69,7 +68,7 @@ class Bindings:
             binding = _read(request)
         except WireError as error:
             self.metrics.answered("binding", "unreadable")
-            return Denied(str(error), _UNREADABLE)
+            return Denied(str(error), UNREADABLE)
         if binding is None:
             return self._untouched("no-node")
         intake = self._intake(binding)

@@ -68,7 +68,7 @@ class ChargeTotals:
 
 
 class AllocationJournal:
-    """The file of one replica while it leads. What cannot be written is logged, and written anew as another run."""
+    """The file of one replica while it leads. A failed write is logged, and retried as another run."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class AllocationJournal:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab") as file:
             if file.tell() and not _ends_whole(self.path):
-                file.write(b"\n")  # a line that an earlier process did not finish is one that nobody can read
+                file.write(b"\n")  # a line that an earlier process did not finish is unreadable
             file.write(b"".join(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in lines))
             file.flush()
             os.fsync(file.fileno())

@@ -13,7 +13,6 @@ from typing import Final, Self
 
 from hami_plugins.allocations.manifests import allocation_policy, node_policy, stale_allocations
 from hami_plugins.allocator.extension import AllocatorExtensionEntry
-from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths, removal
 from hami_plugins.kube.leases import holder_of
 from hami_plugins.kube.port import Collection, KubeApi
@@ -100,7 +99,7 @@ def cleaned(  # noqa: PLR0913 - the options of the command
     """
     yield from _object(api, site.configuration, dry_run=dry_run)
     if site.deployment:
-        yield from _server(api, site.deployment, dry_run=dry_run, sleep=sleep)
+        yield from removal.ended(api, site.deployment, dry_run=dry_run, sleep=sleep)
     yield from _object(api, site.lease, dry_run=dry_run)
     held = removal.find(api, site.secret)
     if held is not None and _is_ours(held):
@@ -120,16 +119,6 @@ def _object(api: KubeApi, path: str, *, dry_run: bool) -> Iterator[str]:
         if not dry_run:
             removal.remove(api, path)
         yield path
-
-
-def _server(api: KubeApi, path: str, *, dry_run: bool, sleep: Callable[[float], None]) -> Iterator[str]:
-    if removal.find(api, path) is None:
-        return
-    if not dry_run:
-        removal.remove(api, path, removal.FOREGROUND)
-        if removal.late(api, (path,), sleep=sleep):
-            raise KubeError(f"{path}: its pods have not ended within {removal.PATIENCE:g} s; see why, and try again")
-    yield path
 
 
 def _is_ours(secret: Json) -> bool:

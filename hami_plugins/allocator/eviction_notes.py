@@ -1,4 +1,6 @@
-"""What events say of evictions: to victims who takes their place, to the waiting pod who leaves, or why nobody does."""
+"""Event texts about evictions: for victims, which pod takes their place; for waiting pods, which pods leave, or why
+none does.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,12 @@ def for_preemptor(victims: Sequence[EvictedPod], kept: Nomination) -> str:
 
 
 def in_dry_run(victims: Sequence[EvictedPod]) -> str:
-    """Who would be evicted, where nobody is."""
+    """The candidates for eviction, where none is evicted."""
     return f"would evict {_names(victims)} (preemption.dryRun is set)"
 
 
 def without_victims(found: NoVictims) -> str:
-    """Why nobody is evicted for a pod."""
+    """Why no pod is evicted for a pod."""
     spared = "; ".join(f"{each}{f' (and {count - 1} more)' if count > 1 else ''}" for each, count in found.spared)
     return f"no pods can be evicted for this pod: {found.why}{f'; {spared}' if spared else ''}"
 

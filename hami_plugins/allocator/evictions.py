@@ -14,9 +14,6 @@ NOT_FOUND: Final = 404
 CONFLICT: Final = 409
 """Of an eviction: another pod has the name by now."""
 
-TOO_MANY: Final = 429
-"""Of an eviction: a PodDisruptionBudget does not allow it now."""
-
 
 def evict(api: Writing, record: PodRecord, *, dry: bool = False) -> KubeError | None:
     """Has a pod deleted, or with ``dry`` only asks whether that may be; why not, ``None`` also where it has gone."""

@@ -23,7 +23,7 @@ from hami_plugins.allocator.evictions import evict
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.metrics import EvictionMetrics
 from hami_plugins.allocator.reader import ReadPod
-from hami_plugins.allocator.refusal_notes import ToldPods
+from hami_plugins.allocator.refusal_notes import NotifiedPods
 from hami_plugins.allocator.settings import PreemptionSettings
 from hami_plugins.allocator.victim_planner import VictimPlanner
 from hami_plugins.engine.intake import PodInfo
@@ -122,7 +122,7 @@ class Evictor:
         self._retry: Callable[[PodInfo], object] = lambda _intake: None
         self._handed_over: deque[tuple[Places, Victims, bool]] = deque()
         self._finishing: set[frozenset[PodUid]] = set()
-        self._told = ToldPods()
+        self._told = NotifiedPods()
         self._evicted: deque[tuple[float, PodUid]] = deque()
         self._lock = threading.Lock()
         self._due = threading.Event()
@@ -306,7 +306,7 @@ class Evictor:
         return tuple(evictions)
 
     def _give_up(self, pods: Iterable[Pod], why: str, outcome: str) -> None:
-        """Nobody is evicted for these now, and no room is kept."""
+        """No pod is evicted for these now, and no room is reserved."""
         self._metrics.preempted(outcome)
         reason, kind = _REASONS.get(outcome, _IMPOSSIBLE)
         for pod in pods:

@@ -27,7 +27,7 @@ class AllocatorExtension(Protocol):
         """What knows more than the devices of one node; called once for each cache."""
 
     def families(self, snapshot: ClusterSnapshot) -> Iterable[Metric]:
-        """What Prometheus is told of the cluster."""
+        """The cluster state that Prometheus scrapes."""
 
 
 class AllocatorExtensionEntry(Protocol):

@@ -38,7 +38,7 @@ WHOLE_VALUES: Final = 1_500_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handlers:
-    """Who answers while the lease is held."""
+    """The handlers that answer while the lease is held."""
 
     session: LeaderSession
     bindings: Bindings

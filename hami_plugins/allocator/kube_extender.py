@@ -1,8 +1,8 @@
 """The calls of kube-scheduler's extender, answered from the cache: filter, prioritize, preempt, bind.
 
-Errors go into the reply, whose status is always 200: of anything else the scheduler tells nobody more than the number.
-The calls come over plain HTTP, so that anybody may make them: a Binding is made only for a pod that waits for devices
-according to the API server, and with what it asks for there.
+Errors go into the reply, whose status is always 200: for any other status the scheduler reports only the number. The
+calls come over plain HTTP, so any client can make them: a Binding is made only for a pod that waits for devices
+according to the API server, and only with the devices it requests there.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ _log = structlog.get_logger(__name__)
 class SchedulerExtender:
     """``read`` is asked for a pod that the watch has not shown yet, ``create`` posts a Binding (``KubeError``).
 
-    Without ``create`` no pod is bound. With ``names_best`` a ``filter`` call with names, which is no simulation, is
-    told of the one node whose devices suit the pod best (HAMi 2.10 ``pkg/scheduler/scheduler.go`` ``Filter``).
-    ``locks`` are those that HAMi's device plugins wait for. ``marker`` is the annotation that sends a Binding to the
-    webhook; ``now_ns`` gives Unix nanoseconds. ``waiting`` is told of each pod of which a scheduler asks, and of those
+    Without ``create`` no pod is bound. With ``names_best`` a ``filter`` call with names, which is never a simulation,
+    returns the one node whose devices suit the pod best (HAMi 2.10 ``pkg/scheduler/scheduler.go`` ``Filter``).
+    ``locks`` are the locks that HAMi's device plugins wait for. ``marker`` is the annotation that sends a Binding to
+    the webhook; ``now_ns`` gives Unix nanoseconds. ``waiting`` records each pod that a scheduler asks about, and those
     that are bound; calls with whole nodes may be simulations. Without ``preemption`` the scheduler's own victims stand.
     """
 

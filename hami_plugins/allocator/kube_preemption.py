@@ -41,7 +41,7 @@ class KubePreemption:
     planner: VictimPlanner
 
     def chosen(self, intake: PodInfo, raw: Json, candidates: Victims) -> Victims:
-        """The pods to evict on one of these nodes; nothing where nobody is to be evicted now.
+        """The pods to evict on one of these nodes; empty if no pod is to be evicted now.
 
         A pod for which room is kept waits for that. Victims that hold no devices are known to the scheduler alone, and
         stay named on their node; so do all where it may have chosen them for another reason than sums. ``raw`` is the
@@ -77,7 +77,7 @@ class KubePreemption:
 
 
 def _idle(intake: PodInfo, victims: Iterable[PodRecord]) -> dict[str, int]:
-    """What the scheduler must have left of a node, as it gets the rest from its own victims (nano units)."""
+    """Resources that the scheduler must keep free on a node, given that its own victims free the rest (nano units)."""
     freed: dict[str, int] = {}
     for record in victims:
         for name, amount in record.requests:

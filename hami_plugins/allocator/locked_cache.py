@@ -96,14 +96,19 @@ class LockedAllocationCache(NominatingCache):
         """
         asked = listed(nodes, self._nodes.values())
         of_call = self._of_call(intake, given)
-        known = self._up_to_date(of_call)
-        refused, rest = ({}, asked) if known is None else self._told(known, asked, of_call)
+        refused, rest = self._told(self._up_to_date(of_call), asked, of_call)
         for node in rest:
             refused.pop(node, None)
         unchecked = f"{self.product.word(intake.demand.devices)}: not checked within {BUDGET:.0f} s; try again"
         found = dict.fromkeys(rest, Unfitting(unchecked, lasting=False))
         for answers in slices(rest, of_call.answers, self._lock):
             found |= {node: self._unfit(node, of_call, each) for node, each in answers.items()}
+        with self._lock:
+            why = self._of_no_use(of_call.intake)
+        if why:
+            found |= {
+                node: Unfitting(why, lasting=False) for node in asked if node not in found and node not in refused
+            }
         if len(asked) < len(nodes):
             unknown = Unfitting(NodeRefusal(UNKNOWN_NODE, None, None), lasting=True)
             found |= dict.fromkeys(set(nodes).difference(asked), unknown)
@@ -113,7 +118,7 @@ class LockedAllocationCache(NominatingCache):
         return refused
 
     def node_answers(self, nodes: Sequence[NodeName], intake: PodInfo) -> tuple[PodInfo, list[NodeAnswer]]:
-        """What the nodes that are known say to the pod, and the pod as they were asked, with what its quota leaves."""
+        """The answers of the known nodes to the pod, and the pod as evaluated, with its remaining quota."""
         of_call = self._of_call(intake, _NONE_GIVEN)
         found: list[NodeAnswer] = []
         for answers in slices(listed(nodes, self._nodes.values()), of_call.answers, self._lock):
@@ -126,13 +131,12 @@ class LockedAllocationCache(NominatingCache):
         """How well the pod fits on each node that can hold it, by the policy for cards: the highest is the best."""
         asked = listed(nodes, self._nodes.values())
         of_call = self._of_call(intake, given)
-        known, fits, rest = self._up_to_date(of_call), dict[NodeName, float](), asked
-        if known is not None:
-            with self._lock:
-                fits = _of_nodes(known.scores, asked)
-                rest = self._rest(known, asked, of_call)
-            for node in rest:
-                fits.pop(node, None)
+        known = self._up_to_date(of_call)
+        with self._lock:
+            fits = _of_nodes(known.scores, asked)
+            rest = self._rest(known, asked, of_call)
+        for node in rest:
+            fits.pop(node, None)
         for answers in slices(rest, of_call.answers, self._lock):
             fits |= {node: answer.score for node, answer in answers.items() if isinstance(answer, Fit)}
         with self._lock:
@@ -140,14 +144,12 @@ class LockedAllocationCache(NominatingCache):
         sign = -1.0 if intake.policy.node is NodePolicy.SPREAD else 1.0
         return {node: sign * score + bonus.get(node, 0.0) for node, score in fits.items()}
 
-    def _up_to_date(self, of_call: NodeAnswers) -> NodesKnown | None:
-        """What the nodes say to such a pod; ``None`` where it depends on more than their devices.
+    def _up_to_date(self, of_call: NodeAnswers) -> NodesKnown:
+        """What the devices of the nodes say to such a pod.
 
         Only nodes that have changed since such a pod was asked about last are asked.
         """
         with self._lock:
-            if self._planner.concerns(of_call.intake):
-                return None
             known = self._answers.of((demand_key(of_call.intake), of_call.left and of_call.intake.pod.namespace))
             known.catch_up(self._cache.log, lambda: self._cache.names, of_call.left)
             stale = tuple(known.stale)
@@ -192,7 +194,8 @@ class LockedAllocationCache(NominatingCache):
         return _of_nodes(told, nodes), rest
 
     def _rest(self, known: NodesKnown, nodes: tuple[NodeName, ...], of_call: NodeAnswers) -> tuple[NodeName, ...]:
-        """The nodes that have to be asked for this call alone: unknown ones, and those where the pod has something.
+        """The nodes that have to be asked for this call alone: unknown ones, those where the pod has something, and
+        those whose notes matter to it.
 
         All of them where another call of the namespace, for which more or less is left, has begun meanwhile.
         """
@@ -201,7 +204,10 @@ class LockedAllocationCache(NominatingCache):
         rest = nodes
         for answers in (known.scores, known.told, known.untold):
             rest = tuple(filterfalse(answers.__contains__, rest))
-        if own := {*self._cache.nodes_of(of_call.intake.pod.uid), *known.stale}:
+        own = {*self._cache.nodes_of(of_call.intake.pod.uid), *known.stale}
+        if self._planner.reads_notes(of_call.intake):
+            own.update(node for node in nodes if self._notes(node))
+        if own:
             rest = tuple(filter(own.union(rest).__contains__, nodes))
         return rest
 
@@ -291,7 +297,7 @@ class LockedAllocationCache(NominatingCache):
             return any(self._cache.fail(each) for each in answered)
 
     def findings(self) -> tuple[AuditFinding, ...]:
-        """What is wrong with what bound pods hold; see ``AllocationCache``. Nobody waits while it is looked for."""
+        """Defects in the allocations of bound pods; see ``AllocationCache``. The check blocks no other call."""
         return self.sheet().findings()
 
     def resizable(self, uid: PodUid) -> Mapping[str, MiB | str]:
@@ -388,7 +394,11 @@ class LockedAllocationCache(NominatingCache):
         why = self._planner.objection(node, intake, self._cache)
         if not why and not isinstance(answer, Fit):
             return self._refused(node, intake, answer)
-        why = why or self._planner.blocking_reason(intake, self._cache)
+        return f"{self.product.word(intake.demand.devices)}: {why}" if why else self._of_no_use(intake)
+
+    def _of_no_use(self, intake: PodInfo) -> str:
+        """Why the pod goes to no node that could hold it; empty where it may."""
+        why = self._planner.blocking_reason(intake, self._cache)
         return f"{self.product.word(intake.demand.devices)}: {why}" if why else ""
 
     def _refused(self, node: NodeName, intake: PodInfo, refusal: Refusal) -> NodeRefusal:

@@ -1,4 +1,4 @@
-"""What the allocator tells Prometheus."""
+"""Prometheus metrics of the allocator."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from hami_plugins.allocations.answers import AuditFindingKind, Statistics
 from hami_plugins.allocations.held_amounts import HeldTotal
 from hami_plugins.model.charges import ChargeKey
+from hami_plugins.model.units import MEBIBYTE
 from hami_plugins.observe.metrics import Metrics
 
 METRICS: Final = "hami_allocator"
 """What the names of the server's metrics begin with."""
 
-_BYTES_PER_MIB: Final = 1 << 20
 
 _LOCKS: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 300.0)
 
@@ -181,7 +181,7 @@ def _held(held: Mapping[ChargeKey, HeldTotal]) -> Iterator[Metric]:
     memory = GaugeMetricFamily(f"{METRICS}_allocated_memory_bytes", "Device memory that bound pods hold", labels=labels)
     for key, total in held.items():
         devices.add_metric(key, float(total.devices))
-        memory.add_metric(key, float(total.memory * _BYTES_PER_MIB))
+        memory.add_metric(key, float(total.memory * MEBIBYTE))
     yield from (devices, memory)
 
 

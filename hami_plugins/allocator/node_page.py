@@ -51,7 +51,7 @@ PAGE_PATH: Final = "/"
 DOCUMENT_PATH: Final = "/nodes.json"
 
 LEAST_PAUSE: Final = 5.0
-"""Seconds between two looks at the cluster, whoever reads."""
+"""Seconds between two refreshes of the page, for all readers together."""
 
 PAUSES: Final = 4
 """How many times longer than a look nothing is looked at."""

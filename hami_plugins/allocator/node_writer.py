@@ -33,9 +33,10 @@ def _now() -> datetime:
 
 
 class Toucher:
-    """Writes the nodes that it is told of, from a thread of its own.
+    """Writes the nodes that it is given, from a thread of its own.
 
-    That is ``interval`` seconds after it is told, with all that comes in between, and each at most once a second.
+    It writes ``interval`` seconds after the first request, with all that arrive in between, and each node at most once
+    a second.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Toucher:
         while not self._stop.is_set():
             with self._changed:
                 self._changed.wait_for(lambda: self._due or self._stop.is_set())
-            # What comes in the meantime is written at once with it.
+            # Requests that arrive in the meantime are written together with it.
             if self._stop.wait(self._interval):
                 return
             for node in self._ready():

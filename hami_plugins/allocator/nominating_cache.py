@@ -22,18 +22,23 @@ class NominatingCache(WatchedAllocationCache):
     """Safe to call from any thread, as all of it."""
 
     def search_view(
-        self, infos: Sequence[PodInfo], *, stale: float = math.inf, gone: Collection[PodUid] = ()
+        self,
+        infos: Sequence[PodInfo],
+        *,
+        tentative: Collection[PodUid] = (),
+        stale: float = math.inf,
+        gone: Collection[PodUid] = (),
     ) -> tuple[ClusterSnapshot, tuple[PodInfo, ...]]:
         """All nodes as a search for victims for these pods sees them, and the pods with what their quotas leave.
 
-        What schedulers reserved ``stale`` seconds ago, and have not bound since, does not count. ``gone`` are pods that
-        leave in any case.
+        What schedulers reserved for ``tentative`` pods does not count, and what they reserved ``stale`` seconds ago and
+        have not bound since. ``gone`` are pods that leave in any case.
         """
         uids = frozenset(each.pod.uid for each in infos)
         with self._lock:
-            uids |= self._cache.reserved_before(self._clock() - stale)
+            tentative = self._cache.reserved_before(self._clock() - stale).union(tentative)
             asked = tuple(map(self._cache.within_quota, infos))
-            return self._cache.search_view(self._cache.names, uids, gone), asked
+            return self._cache.search_view(self._cache.names, uids, gone, tentative=tentative), asked
 
     def nominate(
         self,

@@ -18,7 +18,7 @@ from hami_plugins.wire import lenient, pods
 from hami_plugins.wire.fields import Json
 
 _MONITORED: Final = nvidia.SPEC.keys.allocated
-"""HAMi's monitor runs beside its plugin for NVIDIA's devices; no other component of HAMi reads the label."""
+"""HAMi's monitor runs next to its device plugin for NVIDIA; no other component of HAMi reads the label."""
 
 
 class PodLabels(PodWriter):

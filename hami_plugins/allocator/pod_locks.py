@@ -12,7 +12,7 @@ from typing import Final
 
 from hami_plugins.allocations.lock_demand import LockDemand, LockPod, Notes, demand_of, plugin_vendors
 from hami_plugins.allocations.manifests.webhooks import FAIL_SECONDS, IGNORE_SECONDS
-from hami_plugins.allocator.node_locking import NodeLocking
+from hami_plugins.allocator.node_lock_calls import NodeLocking
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.engine.registry import Registry
 from hami_plugins.kube.events import EventRecorder, ObjectRef

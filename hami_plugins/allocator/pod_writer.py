@@ -1,4 +1,4 @@
-"""Small changes of pods that nobody waits for: one at a time, with pauses that spare the API server."""
+"""Small pod changes that no request waits for: one at a time, with pauses that spare the API server."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import threading
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Final, NamedTuple
 
 import structlog
@@ -25,7 +26,7 @@ PAUSE: Final = 1.0
 """Seconds after a write that failed and may succeed later."""
 
 TRIES: Final = 3
-"""Writes of one pod until it is left alone: somebody undoes them."""
+"""Writes to one pod before giving up: another client keeps undoing them."""
 
 _log = structlog.get_logger(__name__)
 
@@ -81,7 +82,7 @@ class PodWriter(Runnable):
                 self._changed.notify()
 
     def gave_up(self, uid: str) -> bool:
-        """Whether the pod is left as it is: the API server refuses its write, or somebody undoes it."""
+        """Whether the pod is left as it is: the API server refuses the write, or another client undoes it."""
         with self._changed:
             return self._tries.get(uid, 0) >= TRIES
 
@@ -110,9 +111,12 @@ class PodWriter(Runnable):
 
     def _failed(self, uid: str, pod: _Due, error: KubeError) -> float:
         with self._changed:
+            if error.status == HTTPStatus.CONFLICT:  # the watch shows the newer version, or has shown it
+                self._tries.pop(uid, None)
+                return SPARED
             if not error.may_retry:
                 self._tries[uid] = TRIES
                 return SPARED
-            if self._tries.pop(uid, None) is not None:  # otherwise nobody needs the write any more
+            if self._tries.pop(uid, None) is not None:  # otherwise the write is no longer needed
                 self._due.setdefault(uid, pod)
             return PAUSE

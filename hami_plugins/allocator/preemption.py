@@ -1,4 +1,4 @@
-"""What one leader has for preemption: the objects that it depends on, the search, the evictor."""
+"""The parts of preemption that one leader owns: the objects it depends on, the search, the evictor."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def preemption(  # noqa: PLR0913 - what it is made of
     events: EventRecorder,
     metrics: EvictionMetrics,
 ) -> Preemption | None:
-    """All that belongs to the set mode; ``None`` where nobody is to be evicted."""
+    """All parts that the configured mode needs; ``None`` with evictions off."""
     if settings.mode is PreemptionMode.OFF:
         return None
     objects = PreemptionObjects()

@@ -38,7 +38,7 @@ def reading(get: Callable[[str], Json], *, on_read: Callable[[], object] = lambd
 class RateLimitedRead:
     """A ``ReadPod`` that asks ``at_once`` questions at a time, and ``a_second`` of them in each second of ``clock``.
 
-    What goes beyond that is a ``KubeError`` at once.
+    A read beyond these limits fails immediately with a ``KubeError``.
     """
 
     def __init__(

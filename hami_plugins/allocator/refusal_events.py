@@ -10,13 +10,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
 from hami_plugins.allocations.answers import PodAllocation
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
-from hami_plugins.allocator.refusal_notes import ToldPods, allocation_note, refusal_note
+from hami_plugins.allocator.refusal_notes import NotifiedPods, allocation_note, refusal_note
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.kube.events import EventLimits, EventRecorder, EventType, ObjectRef
 from hami_plugins.kube.port import Writing
@@ -32,13 +32,24 @@ LIMITS: Final = EventLimits(burst=25, seconds_per_write=1.0, waiting=64)
 
 WAITING: Final = 1_000
 NAMES: Final = 200_000
-"""Refused pods whose turn is to come, and the names of nodes of all of them: beyond that the oldest has to be refused
-again before it is told. In a call about 5,000 nodes the names take 300 kB."""
+"""Refused pods queued for an event, and node names of all of them: beyond that, the oldest is reported only after its
+next refusal. In a call about 5,000 nodes the names take 300 kB."""
 
 PAUSE: Final = 0.1
 """Seconds between two texts: each asks all nodes of a call again."""
 
+UNSEEN: Final = 5.0
+"""Seconds in which the watch shows a pod that a scheduler has seen. A scheduler may not ask again for minutes."""
+
 _log = structlog.get_logger(__name__)
+
+
+class _Refused(NamedTuple):
+    """A refused pod, the nodes of the call, and when the watch has to have shown the pod."""
+
+    intake: PodInfo
+    nodes: Sequence[NodeName]
+    seen_by: float
 
 
 class RefusalEvents:
@@ -55,8 +66,8 @@ class RefusalEvents:
     ) -> None:
         self._cache = cache
         self._events = EventRecorder(api, component, host, limits=limits)
-        self._told = ToldPods()
-        self._refused: OrderedDict[PodUid, tuple[PodInfo, Sequence[NodeName]]] = OrderedDict()
+        self._told = NotifiedPods()
+        self._refused: OrderedDict[PodUid, _Refused] = OrderedDict()
         self._names = 0
         self._lock = threading.Lock()
         self._due = threading.Event()
@@ -84,19 +95,24 @@ class RefusalEvents:
     def refused(self, intake: PodInfo, nodes: Sequence[NodeName]) -> None:
         """None of these nodes took the pod. Returns at once."""
         with self._lock:
-            self._forget(intake.pod.uid)
-            self._refused[intake.pod.uid] = intake, nodes
-            self._names += len(nodes)
-            while len(self._refused) > 1 and (len(self._refused) > WAITING or self._names > NAMES):
-                self._forget(next(iter(self._refused)))
+            self._remember(_Refused(intake, nodes, time.monotonic() + UNSEEN))
         self._due.set()
+
+    def _remember(self, refused: _Refused) -> None:
+        self._forget(refused.intake.pod.uid)
+        self._refused[refused.intake.pod.uid] = refused
+        self._names += len(refused.nodes)
+        while len(self._refused) > 1 and (len(self._refused) > WAITING or self._names > NAMES):
+            self._forget(next(iter(self._refused)))
 
     def _forget(self, uid: PodUid) -> None:
         if (known := self._refused.pop(uid, None)) is not None:
-            self._names -= len(known[1])
+            self._names -= len(known.nodes)
 
     def allocated(self, intake: PodInfo, allocation: PodAllocation) -> None:
-        """The pod has devices. Only one that was told that it waits is told so: others cost no write."""
+        """The pod has devices. Only a pod with an earlier event about waiting gets one about that: others cost no
+        write.
+        """
         with self._lock:
             self._forget(intake.pod.uid)
             told = self._told.forget(intake.pod.uid)
@@ -115,17 +131,23 @@ class RefusalEvents:
                 _log.exception("refusal_not_told")
 
     def _tell_next(self) -> None:
-        """Tells the pod that waits longest, if it has not been told the same."""
+        """Sends an event to the pod that waits longest, unless it has the same one already."""
         with self._lock:
             if not self._refused:
                 self._due.clear()
                 return
-            uid, (intake, nodes) = next(iter(self._refused.items()))
+            uid, refused = next(iter(self._refused.items()))
             self._forget(uid)
+        intake = refused.intake
         seen = self._cache.seen(intake.pod.namespace, intake.pod.name)
-        if seen is None or seen.uid != uid or seen.intake is None:
+        if seen is None or seen.uid != uid:
+            with self._lock:
+                if uid not in self._refused and time.monotonic() < refused.seen_by:
+                    self._remember(refused)
             return
-        asked, answers = self._cache.node_answers(nodes, intake)
+        if seen.intake is None:
+            return
+        asked, answers = self._cache.node_answers(refused.nodes, intake)
         note = refusal_note(asked, answers, self._cache.product.registry)
         if note is None:
             return

@@ -1,4 +1,4 @@
-"""What a waiting pod is told when no node takes it: one text with numbers, once for each pod and cause."""
+"""The message for a waiting pod that fits no node: one text with numbers, once per pod and cause."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _about(reason: CardShortage | NodeShortage) -> str:
 
 
 @dataclass(slots=True)
-class ToldPods:
+class NotifiedPods:
     """Which pods were told what, and when. Times are seconds of a clock that only goes forward."""
 
     _told: OrderedDict[PodUid, dict[tuple[str, ...], float]] = field(default_factory=OrderedDict)
@@ -80,5 +80,5 @@ class ToldPods:
         return True
 
     def forget(self, uid: PodUid) -> bool:
-        """A pod waits no longer; whether it was told anything."""
+        """A pod no longer waits; returns whether it had received an event."""
         return self._told.pop(uid, None) is not None

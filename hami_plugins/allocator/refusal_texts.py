@@ -1,4 +1,4 @@
-"""Why nodes cannot hold a pod, in words: made after the cache has been asked, so that no one waits for a text."""
+"""Texts of why nodes cannot hold a pod: composed after the cache has answered, so that no request waits for a text."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class RefusalTexts:
 
 
 def demand_key(intake: PodInfo) -> DemandKey:
-    """What nodes' answers to a pod depend on, beside its quota; texts name its containers where it has several."""
+    """The inputs of nodes' answers to a pod, besides its quota; texts name its containers if it has several."""
     names = tuple(container.name for container in intake.pod.containers)
     return intake.demand.devices, intake.policy, names if len(names) > 1 else ()
 

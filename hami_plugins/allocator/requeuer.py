@@ -37,7 +37,7 @@ TRIES: Final = 4_096
 
 VERDICTS: Final = 50_000
 COLUMNS: Final = 16
-"""What is remembered of decisions, beside what the answers to schedulers remember."""
+"""Capacity of the caches of decisions, which are separate from those of the answers to schedulers."""
 
 _log = structlog.get_logger(__name__)
 
@@ -47,7 +47,7 @@ def _now() -> datetime:
 
 
 class Requeuer:
-    """Works from a thread of its own, from ``start`` to ``stop``; ``look`` tells it that more may be had."""
+    """Works from a thread of its own, from ``start`` to ``stop``; call ``look`` when more room may be free."""
 
     def __init__(  # noqa: PLR0913 - what it is made of
         self,

@@ -1,17 +1,19 @@
 """Books what users ask of running slices: one write of a pod, on the version of it that was decided on.
 
-What is booked counts in the cache before it is written, so that no other pod is given the room. Where the write fails,
-it goes on to count until the pod is decided on again: whether the API server has carried it out is not known.
+A booked amount counts in the cache before it is written, so that no other pod is given the room. If the write fails, it
+still counts until the pod is decided on again: the API server may have carried it out.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 
 from hami_plugins.allocations.resizes import next_step
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.pod_writer import PodWriter
 from hami_plugins.kube.port import Writing
+from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.model.pods import FINISHED
 from hami_plugins.model.units import MiB, PodUid
 from hami_plugins.wire import lenient, pods, resizes
@@ -25,21 +27,42 @@ class Resizer(PodWriter):
     def __init__(self, api: Writing, cache: LockedAllocationCache) -> None:
         super().__init__(api, "resizes")
         self._cache = cache
+        self._nodeless: dict[str, Json] = {}
+        self._one_at_a_time = threading.Lock()
+
+    def pod_changed(self, change: ObjectChange) -> None:
+        """See ``PodWriter``."""
+        with self._one_at_a_time:
+            self._nodeless.pop(change.uid, None)
+            super().pod_changed(change)
+
+    def look(self) -> None:
+        """Decides on pods whose nodes have become known since: the watches run side by side, a node may come later."""
+        with self._one_at_a_time:
+            for uid, raw in tuple(self._nodeless.items()):
+                if self._cache.resizable(PodUid(uid)):
+                    del self._nodeless[uid]
+                    super().pod_changed(ObjectChange("modified", raw, uid))
 
     def missing(self, raw: Json) -> Mapping[str, object] | None:
-        """What is booked, or why nothing is; ``None`` for a pod about which there is nothing to decide."""
+        """What is booked, or why nothing is; ``None`` for a pod about which there is nothing to decide.
+
+        A pod with an ask that holds nothing, or whose node is not known, is kept for ``look``.
+        """
         metadata = lenient.inside(raw, "metadata")
         found = resizes.decode(lenient.texts(metadata.get("annotations")))
         if found is None or not pods.node_of(raw) or lenient.inside(raw, "status").get("phase") in FINISHED:
             return None
-        written = self._written(found, PodUid(lenient.uid(raw)))
+        uid = PodUid(lenient.uid(raw))
+        known = self._cache.resizable(uid)
+        if not known:
+            self._nodeless[uid] = raw
+            return None
+        written = self._written(found, uid, known)
         # On a newer version the ask, or what is in force, may be another.
         return written and {"annotations": written, "resourceVersion": metadata.get("resourceVersion")}
 
-    def _written(self, found: PodResize, uid: PodUid) -> Mapping[str, str] | None:
-        known = self._cache.resizable(uid)
-        if not known:
-            return None
+    def _written(self, found: PodResize, uid: PodUid, known: Mapping[str, MiB | str]) -> Mapping[str, str] | None:
         if found.ask and not found.refused:
             why = "; ".join(found.problems) or _unanswerable(found, known)
             if why:

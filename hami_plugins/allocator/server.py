@@ -4,71 +4,40 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from functools import partial
-from pathlib import Path
-from typing import Final, Protocol, Required, TypedDict
+from typing import Final, Required, TypedDict
 
 from starlette.routing import Route
 
 from hami_plugins.allocations import arrivals, marks
 from hami_plugins.allocations.answers import AuditFinding
-from hami_plugins.allocations.lock_demand import lock_keys
 from hami_plugins.allocations.manifests.webhooks import BINDING_PATH, JOB_PATH, POD_PATH
-from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.allocations.product import Product
 from hami_plugins.allocator import audit as auditing
-from hami_plugins.allocator.bindings import Bindings
-from hami_plugins.allocator.charges import AllocationJournal
-from hami_plugins.allocator.evictor import Evictor
 from hami_plugins.allocator.handlers import KUBE_SCHEDULER, VOLCANO, HandledPath, Handlers
-from hami_plugins.allocator.kube_extender import SchedulerExtender
-from hami_plugins.allocator.late_marks import LateMarks
-from hami_plugins.allocator.locked_cache import LockedAllocationCache
+from hami_plugins.allocator.leader import READ_SECONDS, LeaderParts, NodeWriter
 from hami_plugins.allocator.metrics import (
     AllocatorMetrics,
     AllocatorSizes,
-    EvictionMetrics,
-    NodeLockMetrics,
-    RequeueMetrics,
 )
-from hami_plugins.allocator.node_locking import NodeLocking
 from hami_plugins.allocator.node_page import NodePage
-from hami_plugins.allocator.pod_labels import PodLabels
-from hami_plugins.allocator.pod_locks import MOST_BINDINGS, PodLocks, tell_pod
-from hami_plugins.allocator.preemption import Preemption, preemption
-from hami_plugins.allocator.reader import RateLimitedRead, reading
-from hami_plugins.allocator.refusal_events import RefusalEvents
-from hami_plugins.allocator.requeuer import Requeuer
-from hami_plugins.allocator.resizer import Resizer
+from hami_plugins.allocator.pod_locks import MOST_BINDINGS
 from hami_plugins.allocator.session import Filling, LeaderSession
 from hami_plugins.allocator.settings import AllocatorSettings
-from hami_plugins.allocator.volcano_evictions import VolcanoEvictions
-from hami_plugins.allocator.volcano_extender import Extender
-from hami_plugins.allocator.waiting_pods import WaitingPods
 from hami_plugins.config.values import PageListener
-from hami_plugins.errors import HamiPluginsError, KubeError
+from hami_plugins.errors import HamiPluginsError
 from hami_plugins.kube.election import BoundedApi
 from hami_plugins.kube.events import EventRecorder
 from hami_plugins.model.cluster import ClusterSnapshot
-from hami_plugins.model.units import NodeName
 from hami_plugins.web.admission import AdmissionMetrics, AdmissionPath, admission_routes
 from hami_plugins.web.bodies import BodyBudget
-from hami_plugins.web.documents import DocumentMetrics, Reply, document_route, waiting
+from hami_plugins.web.documents import DocumentMetrics, Reply, document_route
 from hami_plugins.web.pages import JsonPage
 from hami_plugins.web.replica import Replica
 from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Denied
-from hami_plugins.wire.fields import Json
 
 FINDINGS_PATH: Final = "/findings"
-READ_SECONDS: Final = 1.5
-"""How long a Binding waits for a pod that the watch has not shown yet."""
-
-BIND_SECONDS: Final = 10.0
-"""How long a Binding may take that is made for a scheduler: the API server asks us, and others, before it answers."""
-
 BINDS: Final = 256
 """Bindings that are made at a time; of those that wait for one device plugin, all but the first do nothing."""
 
@@ -80,28 +49,12 @@ ADMISSIONS: Final = MOST_BINDINGS + 32
 
 _LOOK_SECONDS: Final = 0.02
 
-_LOST: Final = 412
-"""The status of a Binding that was never sent: a precondition failed."""
-
 
 class StandbyError(HamiPluginsError):
     """Another replica answers, or this one does not know the cluster yet."""
 
     retryable = True
     http_status = 503
-
-
-class NodeWriter(Protocol):
-    """Writes nodes whose devices a scheduler counts wrong after an answer."""
-
-    def touch(self, node: NodeName) -> None:
-        """Has a node written soon, and returns at once."""
-
-    def start(self) -> None:
-        """Begins."""
-
-    def stop(self) -> None:
-        """Ends. May be called twice."""
 
 
 class AllocatorOptions(TypedDict, total=False):
@@ -120,8 +73,8 @@ class AllocatorOptions(TypedDict, total=False):
 class AllocatorServer(Replica):
     """One replica, with ``AllocatorOptions``. It can be started once.
 
-    ``writer`` is told of the node of each answer, where a scheduler counts devices itself. ``page`` is where the page
-    of nodes is served; none without it.
+    ``writer`` receives the node of each answer if a scheduler counts devices itself. ``page`` is the address of the
+    node page; ``None`` for no page.
     """
 
     def __init__(  # noqa: PLR0913 - what it is made of
@@ -138,11 +91,6 @@ class AllocatorServer(Replica):
         page: PageListener | None = None,
     ) -> None:
         self._linger = linger
-        self._settings = settings
-        self._api = api
-        self._hasty = api.within(READ_SECONDS)
-        self._read = waiting(reading(self._hasty.get, on_read=metrics.read))
-        self._rationed = waiting(RateLimitedRead(self._read, clock=time.monotonic))
         self._product = product
         self._metrics = metrics
         self._filling = filling
@@ -151,13 +99,19 @@ class AllocatorServer(Replica):
         self._stopping = threading.Event()
         self._writer = writer
         self._page = None if page is None else NodePage(page, product, lambda: self._active().session.cache)
-        self._identity = identity
-        self._lock_metrics = NodeLockMetrics(metrics.metrics) if lock_keys(product.registry) else None
-        self._requeue_metrics = RequeueMetrics(metrics.metrics)
-        self._eviction_metrics = EvictionMetrics(metrics.metrics)
         self._binding = ThreadPoolExecutor(BINDS, thread_name_prefix="allocator-bind")
         self._admitting = ThreadPoolExecutor(ADMISSIONS, thread_name_prefix="allocator-admission")
-        self._events = EventRecorder(self._hasty, settings.service.name, identity)
+        self._events = EventRecorder(api.within(READ_SECONDS), settings.service.name, identity)
+        self._leader = LeaderParts(
+            settings,
+            api,
+            product,
+            metrics=metrics,
+            identity=identity,
+            events=self._events,
+            writer=writer,
+            page=self._page,
+        )
         documents = DocumentMetrics(metrics.metrics)
         super().__init__(
             settings,
@@ -184,7 +138,7 @@ class AllocatorServer(Replica):
         return None if handlers is None or not handlers.session.ready else handlers.session.cache.snapshot()
 
     def start(self) -> None:
-        """Begins. Raises ``ConfigError`` or ``KubeError`` where there is no certificate to serve with."""
+        """Starts serving. Raises ``ConfigError`` or ``KubeError`` without a serving certificate."""
         self._endpoints.start()
         if self._page is not None:
             self._page.start()
@@ -218,35 +172,14 @@ class AllocatorServer(Replica):
 
     def _begin(self) -> None:
         """The lease is ours."""
-        locking = self._locking()
         if self._page is not None:
             self._page.begin()
-        session = LeaderSession(
-            self._api,
-            self._settings,
-            self._product,
-            metrics=self._metrics,
-            read=self._read,
-            locking=locking,
-            preemption=self._preemption,
-            waiting=self._waiting,
-            marks=partial(LateMarks, self._hasty),
-            resizer=partial(Resizer, self._hasty),
-            evictions=self._evictions if self._evicts else None,
-            labels=PodLabels(self._hasty, self._product.marker[0]) if self._product.takes_over else None,
-            journal=self._journal(),
-            filling=self._filling,
-            on_node=None if self._page is None else self._page.node_changed,
-            on_filled=lambda: self._heal(session),
-        )
-        locks = None if locking is None else PodLocks(locking, self._product.registry, session.cache.notes)
-        self._handlers = Handlers(
-            session=session,
-            bindings=self._bindings(session, locks),
-            extender=self._extender(session),
-            scheduler=self._scheduler(session, locks),
-        )
-        session.start()
+        self._handlers = self._leader.handlers(leads=self._leads, filling=self._filling)
+        self._handlers.session.start()
+
+    def _leads(self, session: LeaderSession) -> bool:
+        handlers = self._handlers
+        return handlers is not None and handlers.session is session and self._election.active
 
     def _end(self) -> None:
         """The lease is ours no longer: what is known may be wrong from now on."""
@@ -255,102 +188,6 @@ class AllocatorServer(Replica):
             handlers.session.stop(timeout=0.0)
             self._ending = threading.Thread(target=handlers.session.end, name="allocator-ending", daemon=True)
             self._ending.start()
-
-    def _heal(self, session: LeaderSession) -> None:
-        """While no replica answered, every Binding that failed left its cards booked in the scheduler's own cache."""
-        if self._writer is not None:
-            for node in session.cache.nodes_with_cards():
-                self._writer.touch(node)
-
-    def _bindings(self, session: LeaderSession, locks: PodLocks | None) -> Bindings:
-        return Bindings(
-            cache=session.cache,
-            metrics=self._metrics,
-            read=self._read,
-            now_ns=time.time_ns,
-            touch=_leave if self._writer is None else self._writer.touch,
-            locks=locks,
-        )
-
-    def _extender(self, session: LeaderSession) -> Extender:
-        return Extender(
-            session.cache,
-            read=self._rationed,
-            marks=session.marks,
-            weight=self._settings.weight,
-            metrics=self._metrics,
-            preemption=None if session.evictions is None else session.evictions.preemption,
-        )
-
-    @property
-    def _evicts(self) -> bool:
-        """Whether Volcano's pods have others evicted: where Volcano itself decides about devices, it also chooses."""
-        settings = self._settings
-        return settings.preemption.mode.evicts and settings.volcano.mode is AllocatorMode.EXTENDER
-
-    def _evictions(self, cache: LockedAllocationCache, preemption: Preemption) -> VolcanoEvictions:
-        return VolcanoEvictions(self._api, cache, preemption)
-
-    def _scheduler(self, session: LeaderSession, locks: PodLocks | None) -> SchedulerExtender:
-        return SchedulerExtender(
-            cache=session.cache,
-            read=self._rationed,
-            create=self._binder(session) if self._product.binds else None,
-            names_best=self._product.names_best,
-            marker=dict((self._product.marker,)),
-            metrics=self._metrics,
-            locks=locks,
-            waiting=session.waiting,
-            preemption=None if session.preemption is None else session.preemption.scheduler,
-            now_ns=time.time_ns,
-        )
-
-    def _binder(self, session: LeaderSession) -> Callable[[str, Json], object]:
-        """Posts Bindings. Who has waited for a lock of a node may have lost the lease meanwhile: then it is refused."""
-        create = self._api.within(BIND_SECONDS).create
-
-        def bound(path: str, body: Json) -> object:
-            handlers = self._handlers
-            if handlers is None or handlers.session is not session or not self._election.active:
-                raise KubeError("this replica has lost its lease: another one allocates now; try again", status=_LOST)
-            return create(path, body)
-
-        return bound
-
-    def _preemption(self, cache: LockedAllocationCache) -> Preemption | None:
-        return preemption(
-            self._settings.preemption,
-            self._hasty,
-            cache,
-            read=self._read,
-            events=self._events,
-            metrics=self._eviction_metrics,
-        )
-
-    def _waiting(self, cache: LockedAllocationCache, evictor: Evictor | None) -> WaitingPods:
-        name = self._settings.service.name
-        return WaitingPods(
-            evictor=evictor,
-            requeuer=Requeuer(self._hasty, cache, metrics=self._requeue_metrics),
-            events=RefusalEvents(self._hasty, cache, name, self._identity),
-        )
-
-    def _locking(self) -> NodeLocking | None:
-        """The locks of one leader; none where no vendor's plugin waits for one."""
-        if self._lock_metrics is None:
-            return None
-        return NodeLocking(
-            self._hasty,
-            self._product.registry,
-            marker=self._product.marker,
-            metrics=self._lock_metrics,
-            report=partial(tell_pod, self._events),
-        )
-
-    def _journal(self) -> AllocationJournal | None:
-        """The journal of one leader; none where no directory is set."""
-        directory = self._settings.charging.journal_directory
-        return None if directory is None else AllocationJournal(Path(directory), self._identity)
 
     def _active(self) -> Handlers:
         """What answers. Raises ``StandbyError``."""
@@ -390,7 +227,7 @@ class AllocatorServer(Replica):
         return [Route(FINDINGS_PATH, self._findings().answer), *(self._call(each, metrics, room) for each in calls)]
 
     def _findings(self) -> JsonPage[tuple[AuditFinding, ...]]:
-        """What the replica that answers has found wrong with the allocations of bound pods."""
+        """Findings of the active replica about the allocations of bound pods."""
         return JsonPage(lambda: self._active().session.findings, auditing.document)
 
     def _call(self, call: HandledPath, metrics: DocumentMetrics, room: BodyBudget) -> Route:
@@ -447,7 +284,3 @@ class AllocatorServer(Replica):
     def _cache_check(self) -> str:
         handlers = self._handlers
         return "kept by the replica that has the lease" if handlers is None else handlers.session.check()
-
-
-def _leave(_node: NodeName) -> None:
-    """No scheduler counts devices, so that no node has to be written."""

@@ -1,6 +1,6 @@
-"""What exists while this replica is the active one: the cache, the watches that fill it, the time that ends things.
+"""The objects of one active replica: the cache, the watches that fill it, the expiry timer.
 
-It begins empty, with lists that are no older than the lease, and so finds all that an earlier replica brought about.
+It starts empty, with lists no older than the lease, and so finds everything an earlier replica did.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hami_plugins.allocator.kept_room import keep_again
 from hami_plugins.allocator.late_marks import LateMarks
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.metrics import AllocatorMetrics
-from hami_plugins.allocator.node_locking import NodeLocking
+from hami_plugins.allocator.node_lock_calls import NodeLocking
 from hami_plugins.allocator.pod_labels import PodLabels
 from hami_plugins.allocator.preemption import Preemption, PreemptionOf
 from hami_plugins.allocator.reader import ReadPod
@@ -63,7 +63,7 @@ _log = structlog.get_logger(__name__)
 
 
 class _Worker(Protocol):
-    """What runs beside the watches while this replica answers."""
+    """Background work besides the watches while this replica is active."""
 
     def start(self) -> object: ...
 
@@ -133,7 +133,7 @@ class LeaderSession:
         usual = ReflectorOptions(backoff=Backoff(most=LONGEST_PAUSE), unhealthy_after=UNHEALTHY_SECONDS, clock=clock)
         self._nodes = Reflector(api, nodes, on_change=self._node_changed, name="allocator-nodes", **usual)
         self._pods = Reflector(api, pods, on_change=self._pod_changed, name="allocator-pods", **usual)
-        # A cluster may do without PodGroups, so that nobody waits for them, and they are asked for seldom.
+        # A cluster may lack PodGroups, so the start does not wait for them, and lists them rarely.
         rare = ReflectorOptions(backoff=Backoff(most=LONGEST_ABSENCE), unhealthy_after=UNHEALTHY_SECONDS, clock=clock)
         groups = Selection(POD_GROUPS, "PodGroup")
         self._groups = Reflector(api, groups, on_change=self._group_changed, name="allocator-groups", **rare)
@@ -180,7 +180,7 @@ class LeaderSession:
         return sum(reflector.missed for reflector, _ in self._needed())
 
     def _needed(self) -> Iterator[tuple[Reflector, str]]:
-        """What has to be known before anything is answered, and what messages call it."""
+        """The lists that must be complete before the first answer, and their names in messages."""
         yield self._nodes, "nodes"
         yield self._pods, "pods"
         if self._quotas is not None:
@@ -227,7 +227,7 @@ class LeaderSession:
         self._look()
 
     def _look(self) -> None:
-        """Tells who waits for devices, if more may be had."""
+        """Notifies waiting pods if more may be free."""
         if self.waiting is not None:
             self.waiting.look()
 
@@ -269,6 +269,8 @@ class LeaderSession:
         self._spared("changes_not_reported", lambda: self._tell(began))
         while not self._stop.wait(EXPIRY_SECONDS):
             self._spared("expiry_failed", self._expire)
+            if self._resizer is not None:
+                self._spared("resizes_failed", self._resizer.look)
             self._spared("audit_failed", lambda: self._auditor.look(self._clock()))
             self._spared("charges_failed", lambda: self.charges.look(self._clock()))
 
@@ -306,7 +308,7 @@ class LeaderSession:
     def _failed(self, overdue: Assumption) -> bool:
         """Whether the Binding that was answered so long ago cannot come true any more: the pod is there and waits.
 
-        By now the API server has given up the request; before that nobody can tell, for it may still be writing.
+        By now the API server has given up the request; earlier it may still be writing.
         """
         try:
             raw = self._read(overdue.record.namespace, overdue.record.name)

@@ -34,7 +34,7 @@ NEURON: Final = "AWSNeuron"
 REQUEST_SECONDS: Final = 60.0
 """How long the API server may carry out a request; what was answered in it may come true until then.
 
-Where it is told another time (``--request-timeout``), ``reservation`` has to be half a minute longer than that.
+With another ``--request-timeout``, ``reservation`` has to be at least half a minute longer than that.
 """
 
 
@@ -140,7 +140,7 @@ class PreemptionSettings(Strict):
 
 
 class ChargingSettings(Strict):
-    """How what pods hold is counted for whoever pays for it."""
+    """Accounting of allocated devices for billing."""
 
     owner_label: str = Field(
         "",

@@ -23,7 +23,7 @@ from hami_plugins.preemption.search import VictimSearch
 from hami_plugins.preemption.values import EvictionPlan, NoVictims
 
 IdleSums: TypeAlias = Mapping[NodeName, Mapping[str, int]]
-"""What a scheduler has left of plain resources of nodes, in nano units."""
+"""The scheduler's remaining plain resources of nodes, in nano units."""
 
 
 class PlannedEvictions(NamedTuple):
@@ -38,7 +38,7 @@ class PlannedEvictions(NamedTuple):
 class VictimPlanner:
     """Safe to call from any thread; there is one search at a time. ``objects`` are budgets and what else counts.
 
-    While PodGroups are not listed nobody is chosen where pods name some: a gang that loses a member that it needs has
+    Until PodGroups are listed, no victims are chosen among pods that name one: a gang that loses a required member has
     to leave as a whole.
     """
 

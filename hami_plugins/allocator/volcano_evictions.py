@@ -18,7 +18,7 @@ QUEUES: Final = "/apis/scheduling.volcano.sh/v1beta1/queues"
 PRIORITY_CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 LONGEST_PAUSE: Final = 30.0
-"""Seconds between two tries to reach the API server; until all is known nobody is evicted."""
+"""Seconds between two tries to reach the API server; no pod is evicted before everything is known."""
 
 
 class VolcanoEvictions:

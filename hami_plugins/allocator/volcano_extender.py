@@ -2,9 +2,9 @@
 
 A reply always has the status 200: of anything else Volcano shows its users nothing but the number.
 
-The calls come over plain HTTP, so that anybody may make them. A question gives nobody cards: at most it ends what an
-earlier try of the scheduler reserved. Cards are held only for a pod that waits according to the API server, and only
-what it asks for there, whatever the call says about it.
+The calls come over plain HTTP, so any client can make them. A question allocates no cards: at most it ends the
+reservation of the scheduler's earlier try. Cards are allocated only to a pod that waits according to the API server,
+and only those it requests there, whatever the call contains.
 """
 
 from __future__ import annotations
@@ -52,10 +52,11 @@ class AskedPod(NamedTuple):
 
 
 class Extender:
-    """``weight`` is what the score of a card counts beside those of other plugins; 0 leaves the nodes to them.
+    """``weight`` is the weight of a card's score relative to those of other plugins; 0 leaves the choice of nodes to
+    them.
 
-    ``read`` is asked for a pod that the watch has not shown yet. With ``marks``, pods without the mark wait for it.
-    ``preemption`` has pods evicted for others; without it nobody is.
+    ``read`` asks the API server for a pod that the watch has not shown yet. With ``marks``, pods without the mark wait
+    for it. With ``preemption``, pods are evicted for others; without it, none are.
     """
 
     def __init__(  # noqa: PLR0913 - what it is made of
@@ -127,11 +128,11 @@ class Extender:
         return self._event("deallocate", body, self._release)
 
     def preemptable(self, body: bytes) -> bytes:
-        """Whom a session may evict on a node for a pod of the same queue."""
+        """The pods that a session may evict on a node for a pod of the same queue."""
         return self._victims("preemptable", body)
 
     def reclaimable(self, body: bytes) -> bytes:
-        """Whom a session may evict on a node for a pod of another queue."""
+        """The pods that a session may evict on a node for a pod of another queue."""
         return self._victims("reclaimable", body)
 
     def closed(self, _body: bytes) -> bytes:
@@ -150,7 +151,7 @@ class Extender:
                 _log.warning("eviction_call_unreadable", verb=verb, reason=str(error))
             return volcano_extender.evictions_reply()
         victims = () if self._preemption is None else self._preemption.victims(call)
-        self._metrics.answered(verb, "victims" if victims else "nobody")
+        self._metrics.answered(verb, "victims" if victims else "none")
         return volcano_extender.evictions_reply(victims)
 
     def _event(self, verb: str, body: bytes, act: Callable[[Task], tuple[str, str]]) -> bytes:

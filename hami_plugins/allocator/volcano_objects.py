@@ -1,4 +1,4 @@
-"""Objects on which it depends whom Volcano evicts for whom, as the watches show them."""
+"""The objects that decide which pods Volcano evicts for which, as the watches show them."""
 
 from __future__ import annotations
 

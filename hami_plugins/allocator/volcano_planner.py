@@ -74,8 +74,10 @@ class VolcanoPlanner:
     def _plan(self, intake: PodInfo, job: str, but: Collection[NodeName], *, thorough: bool) -> GangPlan | NoVictims:
         group = self._objects.group(job)
         unplaced = self._cache.unplaced()
-        waiting = self._waiting(intake, group, unplaced) if group is not None else [intake]
-        seen, asked = self._cache.search_view(waiting, stale=STALE)
+        mates = [] if group is None else [each for each in unplaced if _is_of(group, each)]
+        waiting = [intake, *self._waiting(mates, but=intake)]
+        # A session takes back what it reserved for members if it cannot bind enough of them: their kept room counts.
+        seen, asked = self._cache.search_view(waiting, tentative={each.pod.uid for each in mates}, stale=STALE)
         pending = tuple(each.pod for each in unplaced)
         snapshot = self._volcano.added_to(self._objects.added_to(replace(seen, pending=pending)))
         running = self._search.running_in(snapshot)
@@ -92,19 +94,22 @@ class VolcanoPlanner:
             return found
         return GangPlan(found, missing, _takes_gangs(found, self._search.running_in(snapshot)))
 
-    def _waiting(self, intake: PodInfo, group: PodGroup, unplaced: Iterable[PodInfo]) -> list[PodInfo]:
-        """The pods of a gang that wait and have no room kept for them, the one that is asked for first."""
+    def _waiting(self, mates: Iterable[PodInfo], *, but: PodInfo) -> list[PodInfo]:
+        """The other pods of a gang that wait and have no room kept for them."""
         others = (
             each
-            for each in unplaced
-            if each.pod.annotations.get(GROUP_KEY) == group.name
-            and each.pod.namespace == group.namespace
-            and each.pod.uid != intake.pod.uid
+            for each in mates
+            if each.pod.uid != but.pod.uid
             and not each.pod.gated
             and self._cache.nomination(each.pod.uid) is None
             and not self._cache.blocking_reason(each)
         )
-        return [intake, *sorted(others, key=turn)]
+        return sorted(others, key=turn)
+
+
+def _is_of(group: PodGroup, info: PodInfo) -> bool:
+    pod = info.pod
+    return pod.annotations.get(GROUP_KEY) == group.name and pod.namespace == group.namespace
 
 
 def _chosen(waiting: Sequence[PodInfo], group: PodGroup, have: Mapping[str, int]) -> tuple[Sequence[PodInfo], int]:

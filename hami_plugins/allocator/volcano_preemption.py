@@ -1,8 +1,9 @@
 """Room for pods of Volcano's by evictions: what its actions ``preempt`` and ``reclaim`` are answered.
 
-Volcano adds up what a node has; whether a device has room is decided here. So it is told on which nodes a plan puts the
-pod (all others are out of the question), who leaves there, and whether it may put the pod in their place. It evicts
-whom its sums demand. The rest, where sums suffice and no device has room, are evicted for it when its session closes.
+Volcano adds up the resources of a node; whether a device has room is decided here. So Volcano receives the nodes where
+a plan puts the pod (all others are excluded), the victims there, and whether the pod may take their place. It evicts
+the pods that its sums demand. The others, where sums suffice and no device has room, are evicted by the allocator when
+the session closes.
 
 Room is kept (a nomination) from the moment at which a session has put the pod there, and lasts if the session closes
 with all pods that have to start together.
@@ -35,7 +36,7 @@ from hami_plugins.web.documents import WouldWaitError, runs_a_loop
 from hami_plugins.wire.volcano_extender import UNRESOLVABLE, UNSCHEDULABLE, EvictionCall, Task
 
 AGAIN: Final = 1.0
-"""Seconds in which a job for which nobody can be evicted is not planned for again."""
+"""Seconds without a new plan for a job that no eviction can help."""
 
 LONGEST_SESSION: Final = 5.0
 """Seconds after which a plan that came to nothing is not believed any more, where no session says that it ends."""
@@ -50,10 +51,10 @@ TRIES: Final = 3
 """Sessions that may come to nothing on a node for reasons of Volcano's own; then another node is planned for."""
 
 REFUSED: Final = 30.0
-"""Seconds for which nobody is evicted for a job after the API server has refused an eviction for it."""
+"""Seconds without evictions for a job after the API server has refused one for it."""
 
 MOST_JOBS: Final = 10_000
-"""Jobs of which it is remembered that nobody can be evicted for them."""
+"""Remembered jobs that no eviction can help."""
 
 Places: TypeAlias = list[tuple[Pod, NodeName]]
 Victims: TypeAlias = list[EvictedPod]
@@ -75,14 +76,14 @@ class Evicting(Protocol):
     ) -> None:
         """Has these pods evicted so that others, for which room is kept on these nodes, can start.
 
-        It is written on these others where their room is, for whoever leads next. With ``finish`` the pods are evicted
-        even if the others can start earlier.
+        The reservation is written on these other pods, for the next leader. With ``finish`` the pods are evicted even
+        if the others can start earlier.
         """
 
 
 @dataclass(slots=True)
 class _Nobody:
-    """A job for which nobody could be evicted, when that was found out, and whether by a ``thorough`` search."""
+    """A job that no eviction could help, when that was found, and whether by a ``thorough`` search."""
 
     at: float
     found: NoVictims
@@ -90,7 +91,7 @@ class _Nobody:
 
 
 class VolcanoPreemption:
-    """Safe to call from any thread. ``evictor`` evicts whom Volcano does not, in the mode ``full``."""
+    """Safe to call from any thread. ``evictor`` evicts the pods that Volcano does not, in the mode ``full``."""
 
     def __init__(
         self,
@@ -134,8 +135,8 @@ class VolcanoPreemption:
     def code(self, node: NodeName, intake: PodInfo, job: str) -> int:
         """Whether a node that has no room now may be made to have some for the pod, as a code of a predicate.
 
-        Volcano believes for all pods of a task what it is told for one. So while others of its gang lack room, no node
-        is out of the question for a pod that has some.
+        Volcano applies the answer for one pod to all pods of its task. So while other members of the gang lack room, no
+        node is excluded for a pod that has room.
         """
         uid = intake.pod.uid
         if self._cache.nomination(uid) is not None:
@@ -158,7 +159,7 @@ class VolcanoPreemption:
         return {node: PLANNED * (2.0 if node in used else 1.0) for node in left}
 
     def victims(self, call: EvictionCall) -> tuple[PodUid, ...]:
-        """Whom the session may give up on a node for a pod."""
+        """The pods that the session may evict on a node for a pod."""
         uid, job = call.evictor.uid, call.evictor.job
         if self._cache.nomination(uid) is not None:
             return ()
@@ -170,7 +171,7 @@ class VolcanoPreemption:
             candidates = (SessionVictim(each.uid, each.job) for each in call.evictees)
             return self._sessions.victims(job, uid, node, candidates)
 
-    # What a session does
+    # Session calls
 
     def pipelined(self, task: Task, intake: PodInfo) -> Nomination | Declined | None:
         """A session puts the pod on a node where others leave; ``None`` where no plan is made for such a pod.
@@ -232,7 +233,7 @@ class VolcanoPreemption:
     # How
 
     def _begun(self, intake: PodInfo, job: str, *, thorough: bool = False) -> JobTry | None:
-        """What is planned for the pod's job; ``None`` where nobody can be evicted for it.
+        """The plan for the pod's job; ``None`` if no eviction can help it.
 
         Searches take at most half of the time: the first pods of a session are those that matter most.
         """
@@ -296,7 +297,7 @@ class VolcanoPreemption:
         return full and settings.covers(pod)
 
     def _objection(self, begun: JobTry, node: NodeName, intake: PodInfo, job: str) -> str:
-        """Why those on a node whom Volcano has not given up cannot be evicted; empty where they can.
+        """Why the pods of a node that Volcano did not select cannot be evicted; empty if they can.
 
         It is found out before Volcano evicts anybody: a plan is carried out as a whole or not at all.
         """
@@ -345,14 +346,14 @@ class VolcanoPreemption:
             self._begun_by_volcano.append((self._clock(), places, left))
 
     def _overdue(self) -> list[tuple[Places, Victims]]:
-        """Evictions that Volcano began some sessions ago, for whom: it may have died before it made them."""
+        """Evictions that Volcano began some sessions ago, by beneficiary: it may have crashed before it made them."""
         found: list[tuple[Places, Victims]] = []
         while self._begun_by_volcano and self._begun_by_volcano[0][0] + OVERDUE <= self._clock():
             found.append(self._begun_by_volcano.popleft()[1:])
         return found
 
     def _evict_instead(self, places: Places, victims: Victims) -> None:
-        """Evicts those whom Volcano was to evict and has not, for pods that still have their room."""
+        """Evicts the pods that Volcano should have evicted, for pods whose room is still reserved."""
         kept = [(pod, node) for pod, node in places if self._cache.nomination(pod.uid) is not None]
         departing = self._cache.departing(each.pod.uid for each in victims)
         left = [each for each in victims if each.pod.uid not in departing]

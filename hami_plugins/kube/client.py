@@ -99,7 +99,7 @@ def connect_to(url: str, *, component: str = "cli") -> KubeClient:
 
 
 def _nobody(_verb: str, _resource: str, _code: int, _seconds: float) -> None:
-    """Nobody wants to know."""
+    """Does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +362,7 @@ def _read_of_old(response: Any, most: int) -> bytes:
 
 
 def _event(path: str, line: bytes) -> WatchEvent:
-    """Raises ``KubeError`` for the line with which a server ends a watch, and for one that is no event."""
+    """Raises ``KubeError`` for the line with which a server ends a watch, and for a line that is not an event."""
     try:
         told = orjson.loads(line)
         kind, body = told["type"], told["object"]

@@ -1,8 +1,9 @@
 """One active replica at a time, by a Lease: the rules of client-go's leader election, over ``KubeApi``.
 
-The times that others write are never compared with a clock of ours. A holder counts from the moment at which *we* saw
-its record change, and we are active only for as long as nobody who saw our last write can take over: we count from
-before that write was sent, and give up ``duration - deadline`` earlier than they may begin.
+Times written by other holders are never compared with the local clock. A holder's lease counts from the moment at which
+*this process* saw its record change. This process is active only while no other that saw its last write can take over:
+its own lease counts from before that write was sent, and it gives up ``duration - deadline`` earlier than the others
+may begin.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class BoundedApi(KubeApi, Bounded, Protocol):
 
 
 def _nothing() -> None:
-    """Nobody wants to know."""
+    """Does nothing."""
 
 
 def _utc() -> datetime:
@@ -205,7 +206,7 @@ class Election:
             self._within().create(paths.leases(self._namespace), self._made())
         else:
             self._within().replace(self._path, self._written(lease, holder=self.identity))
-        # Counted from before the write was sent: nobody can have seen it earlier.
+        # Counted from before the write was sent: no other process can have seen it earlier.
         self._until = sent + self._timing.deadline
         self.holder = self.identity
 
@@ -277,7 +278,7 @@ class Election:
         self._log.info("lease_taken" if active else "lease_lost", holder=self.holder)
         try:
             (self._on_started if active else self._on_stopped)()
-        except Exception:  # noqa: BLE001 - what is told must not end the election
+        except Exception:  # noqa: BLE001 - a failing callback must not end the election
             self._log.exception("election_callback_failed", active=active)
             if active:  # it could not begin: another may, or this one, with its next try
                 self.resign()

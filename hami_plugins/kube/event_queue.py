@@ -13,7 +13,7 @@ EventType = Literal["Normal", "Warning"]
 
 
 class ObjectRef(NamedTuple):
-    """What an event is about; ``namespace`` is empty for cluster-wide objects.
+    """The object of an event; ``namespace`` is empty for cluster-wide objects.
 
     The kubelet gives a node's name as its UID, and ``kubectl describe node`` looks for that one as well.
     """

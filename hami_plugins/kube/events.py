@@ -1,7 +1,7 @@
 """Kubernetes Events (core/v1) for people: written in the background, few, and never in anybody's way.
 
-Events that say the same are one object with a count. What comes faster than it may be written is added up first, and
-what exceeds the room for that is dropped and counted.
+Equal events are one object with a count. Events that exceed the write rate are added up first; those that exceed the
+buffer are dropped and counted.
 """
 
 from __future__ import annotations

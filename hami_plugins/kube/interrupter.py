@@ -101,7 +101,7 @@ def make_interruptible(manager: urllib3.PoolManager, host: str) -> None:
     plain: Any = pool.ConnectionCls
 
     class Interruptible(plain):  # type: ignore[misc]
-        """Tells which socket an answer is awaited from, before waiting."""
+        """Registers the socket from which an answer is awaited, before waiting."""
 
         def getresponse(self, *args: Any, **kwargs: Any) -> Any:
             reading = getattr(_of_this_thread, "reading", None)

@@ -30,7 +30,7 @@ def lease_selection(namespace: str, name: str) -> Selection:
 
 
 def holder_of(lease: Json | None) -> LeaseHolder | None:
-    """The holder that a Lease names; ``None`` when nobody holds it.
+    """The holder that a Lease names; ``None`` for a free Lease.
 
     Raises ``WireError`` when it has a holder and no readable time.
     """

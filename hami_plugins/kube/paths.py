@@ -107,7 +107,7 @@ def webhook_configuration(kind: Literal["mutating", "validating"], name: str) ->
 
 
 class PathTarget(NamedTuple):
-    """What a path is about. A path outside of the API's resources (``/version``) is its own ``resource``."""
+    """The resource of a path. A path outside of the API's resources (``/version``) is its own ``resource``."""
 
     group: str
     resource: str

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal, NamedTuple, Protocol
 
+from hami_plugins.kube import paths
 from hami_plugins.wire.fields import Json
+from hami_plugins.wire.node_groups import STATUS_NAME
 from hami_plugins.wire.resource_slices import VERSIONS
 
 
@@ -57,9 +59,12 @@ class WatchEvent(NamedTuple):
     object: Json
 
 
+NODES: Final = Collection(paths.NODES, "Node")
+PODS: Final = Collection(paths.PODS, "Pod")
+
 SNAPSHOT_COLLECTIONS: Final = (
-    Collection("/api/v1/nodes", "Node"),
-    Collection("/api/v1/pods", "Pod"),
+    NODES,
+    PODS,
     Collection("/api/v1/resourcequotas", "ResourceQuota", optional=True),
     Collection("/apis/policy/v1/poddisruptionbudgets", "PodDisruptionBudget", optional=True),
     Collection("/apis/scheduling.volcano.sh/v1beta1/queues", "Queue", optional=True),
@@ -75,6 +80,10 @@ SNAPSHOT_COLLECTIONS: Final = (
             ("v1alpha1", "workloads", "Workload"),
         )
     ),
+    Collection("/apis/karpenter.sh/v1/nodepools", "NodePool", optional=True),
+    Collection("/apis/karpenter.k8s.aws/v1/ec2nodeclasses", "EC2NodeClass", optional=True),
+    Collection("/apis/eks.amazonaws.com/v1/nodeclasses", "NodeClass", optional=True),
+    Collection("/api/v1/configmaps", "ConfigMap", optional=True, fields=f"metadata.name={STATUS_NAME}"),
 )
 """Everything a snapshot is made from, nodes first."""
 
@@ -88,6 +97,11 @@ CLAIM_COLLECTIONS: Final = tuple(
     )
 )
 """What claims are decided from, each in all versions that are read: the newest that the server has counts."""
+
+WEBHOOKS: Final = Collection(
+    "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", "MutatingWebhookConfiguration", optional=True
+)
+"""What shows whether an allocator serves the cluster, and which devices."""
 
 EVICTION_EVENTS: Final = tuple(
     Collection("/api/v1/events", "Event", optional=True, fields=f"involvedObject.kind=Pod,reason={reason}")

@@ -34,7 +34,7 @@ _SILENT: Final = 120.0
 are behind ours, and a watch from ours is silent, without an error, until they have caught up (seen on 1.34)."""
 
 _AGAIN: Final = 1.0
-"""Seconds between two tries to tell what a handler could not bear."""
+"""Seconds between two tries to repeat a change whose handler failed."""
 
 _NAMED_MALFORMED: Final = 1000
 """Malformed objects that are remembered as logged; a list that has more of them is past helping by a log."""
@@ -68,7 +68,7 @@ class Backoff:
 
 
 class ReflectorOptions(TypedDict, total=False):
-    """What a ``Reflector`` may be given beside its subject, for those that make one of their own."""
+    """Options of a ``Reflector`` besides its subject, for callers that create one."""
 
     backoff: Backoff
     timeout: float
@@ -79,12 +79,12 @@ class ReflectorOptions(TypedDict, total=False):
 
 
 class Reflector(Runnable):
-    """Tells ``on_change`` how the selected objects change, from a thread of its own, until it is stopped.
+    """Calls ``on_change`` with the changes of the selected objects, from a thread of its own, until it is stopped.
 
-    What reaches ``on_change``, in this order: every object of the first list as ``added``, ``synced``, then changes. A
-    list after the first one tells only what differs (by UID and resource version), deletions first; everything where
-    versions have gone back. A watch that said nothing for minutes is followed by a list. Objects are not kept. One
-    without a UID is skipped, counted in ``malformed`` and logged once.
+    ``on_change`` receives, in this order: every object of the first list as ``added``, ``synced``, then changes. A
+    later list reports only differences (by UID and resource version), deletions first; everything if versions have gone
+    back. A watch without an event for minutes is followed by a list. Objects are not kept. One without a UID is
+    skipped, counted in ``malformed`` and logged once.
 
     A change for which ``on_change`` raises is counted in ``handler_errors``, logged, and told again with later events,
     at most once a second, until it is taken or another change of that object is; ``missed`` says how many there are.
@@ -180,8 +180,8 @@ class Reflector(Runnable):
     def _list(self) -> None:
         """One list, told as differences.
 
-        The first one is told page by page, since holding a large one back would need its memory; later ones at their
-        end, since whoever has vanished has to go before another takes its name.
+        The first list is reported page by page, because holding a large one back would need its memory; later lists at
+        their end, because a deleted object has to go before another takes its name.
         """
         began = self._clock()
         first = not self.lists and not self._known
@@ -253,7 +253,7 @@ class Reflector(Runnable):
             self._reached = max(self._reached, _number(self._version))
 
     def _read(self, item: Json) -> tuple[str, str, Json] | None:
-        """UID, version and object; ``None`` for what is no object."""
+        """UID, version and object; ``None`` for a value that is not an object."""
         metadata = _metadata(item)
         if isinstance(uid := metadata.get("uid"), str) and uid:
             return uid, str(metadata.get("resourceVersion") or ""), item
@@ -288,7 +288,7 @@ class Reflector(Runnable):
                 self._log.info("change_taken_late", change=change.kind, uid=change.uid)
 
     def _refused(self, change: ObjectChange) -> Exception | None:
-        """Tells a change; the error of a handler that does not take it, which must not hide other objects."""
+        """Reports a change; returns the error of a handler that rejects it, which must not hide other objects."""
         try:
             self._on_change(change)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is about this object alone
@@ -310,7 +310,7 @@ class Reflector(Runnable):
             self._version = ""
         self._failures += 1
         self.restarts += 1
-        # What goes on and on is told ever more seldom: a night without the server fills no log.
+        # A repeated failure is logged ever more seldom: a night without the server fills no log.
         told = str(error) == self.last_error and self._failures.bit_count() > 1
         self.last_error, self.last_status = str(error), status
         if self._failing_since is None:

@@ -18,7 +18,7 @@ _UNAUTHORIZED: Final = '" cannot '
 """In the text for a missing right (``forbiddenMessage`` of kube-apiserver); admission and quotas answer 403 as well."""
 
 _LONGEST_PAUSE: Final = 30.0
-"""Seconds. A server may ask for more, but nobody waits longer for one answer."""
+"""Seconds. A server may ask for more, but no request waits longer for one answer."""
 
 
 def refusal(verb: str, path: str, status: int, body: object, *, retry_after: str | None = None) -> KubeError:

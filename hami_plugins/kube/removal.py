@@ -25,7 +25,7 @@ _NOT_FOUND: Final = 404
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What a release is called: its namespace, and the name that its objects begin with."""
+    """The identity of a release: its namespace, and the prefix of its objects' names."""
 
     namespace: str
     name: str
@@ -73,6 +73,20 @@ def late(
         sleep(PAUSE)
         waited += PAUSE
     return left
+
+
+def ended(api: KubeApi, workload: str, *, dry_run: bool, sleep: Callable[[float], None] = time.sleep) -> Iterator[str]:
+    """Deletes a workload and waits for its pods; yields its path, also on a dry run, and nothing where it is gone.
+
+    Raises ``KubeError``, also where the pods do not end in time.
+    """
+    if find(api, workload) is None:
+        return
+    if not dry_run:
+        remove(api, workload, FOREGROUND)
+        if late(api, (workload,), sleep=sleep):
+            raise KubeError(f"{workload}: its pods have not ended within {PATIENCE:g} s; see why, and try again")
+    yield workload
 
 
 def without_keys(

@@ -15,7 +15,7 @@ def live_objects(
     seen: Callable[[str, int], None] | None = None,
     more: Sequence[Collection] = (),
 ) -> Iterator[Json]:
-    """Every object that a snapshot is made from, and ``more``; ``seen`` is told kind and count after each page."""
+    """The sources of a snapshot, and ``more``; ``seen`` is called with kind and count after each page."""
     for versions in (*((each,) for each in SNAPSHOT_COLLECTIONS), *CLAIM_COLLECTIONS, *((each,) for each in more)):
         for collection in versions:
             served = False

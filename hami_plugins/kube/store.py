@@ -21,8 +21,8 @@ def whole(item: Json) -> Json:
 class Store(Runnable):
     """A reflector with a memory: what ``trim`` leaves of each object, by UID and by name.
 
-    What is handed out is shared and must not be changed. Subscribers are told from the reflector's thread, one after
-    the other, when the store is up to date already; a deletion comes with the object as it was kept.
+    Returned objects are shared and must not be changed. Subscribers are called from the reflector's thread, one after
+    the other, when the store is up to date already; a deletion carries the object as it was kept.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Store(Runnable):
         self._objects: dict[str, Json] = {}
         self._keys: dict[str, tuple[str, str]] = {}
         self._uids: dict[tuple[str, str], str] = {}
-        # Held while subscribers are told, never while reading. Reentrant: a subscriber may subscribe another one.
+        # Held while subscribers are called, never while reading. Reentrant: a subscriber may subscribe another one.
         self._telling = threading.RLock()
         self._subscribers: tuple[Callable[[ObjectChange], None], ...] = ()
         self._told_synced = False
@@ -78,7 +78,9 @@ class Store(Runnable):
         return len(self._objects)
 
     def subscribe(self, callback: Callable[[ObjectChange], None]) -> None:
-        """Tells ``callback`` of every change. A late one is first told of all objects, as if they came now."""
+        """Calls ``callback`` with every change. A late subscriber first receives all objects, as if they were added
+        now.
+        """
         with self._telling:
             with self._lock:
                 held = tuple(self._objects.items())

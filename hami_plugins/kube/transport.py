@@ -53,8 +53,8 @@ class ApiRequest(NamedTuple):
 class Transport:
     """One cluster: where it is, who asks, and the connections to it. Shared by all threads.
 
-    At most ``connections`` requests run at a time, further ones wait for their turn; each watch has a connection of its
-    own beside them.
+    At most ``connections`` requests run at a time, further ones wait for their turn; each watch has an additional
+    connection of its own.
     """
 
     def __init__(self, settings: client.Configuration, *, connections: int = 16) -> None:
@@ -113,7 +113,8 @@ class Transport:
                 yield response
         finally:
             if streamed:
-                # Read to its end it is free already. Otherwise nobody may use it again, but its place may be used.
+                # A body read to its end has freed the connection already. Otherwise the connection cannot be reused,
+                # but its slot can.
                 response.close()
                 response.release_conn()
 
@@ -148,7 +149,7 @@ class Transport:
         return {each["key"]: each["value"] for each in known if each["in"] == "header" and each["value"]}
 
     def _pool(self, *, maxsize: int, block: bool) -> urllib3.PoolManager:
-        if not self._settings.verify_ssl:  # the kubeconfig says so; a warning at each request tells nobody more
+        if not self._settings.verify_ssl:  # the kubeconfig asks for this; a warning at each request adds nothing
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         manager: urllib3.PoolManager = RESTClientObject(self._settings).pool_manager
         manager.connection_pool_kw |= {"maxsize": maxsize, "block": block}

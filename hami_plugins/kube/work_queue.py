@@ -37,7 +37,7 @@ class WorkQueue:
             self._changed.notify()
 
     def take(self) -> str | None:
-        """The next name that is due and that nobody works on; waits for one. ``None`` once the queue has ended."""
+        """The next name that is due and not in work; waits for one. ``None`` once the queue has ended."""
         with self._changed:
             while not self._ended:
                 name, wait = self._next()
@@ -49,7 +49,7 @@ class WorkQueue:
         return None
 
     def done(self, name: str) -> None:
-        """Whoever took a name is ready with it."""
+        """The worker that took a name is ready with it."""
         with self._changed:
             self._busy.discard(name)
             if name in self._due:

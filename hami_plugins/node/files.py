@@ -10,7 +10,8 @@ from pathlib import Path
 def write_whole(content: bytes, target: Path, *, mode: int) -> None:
     """Write a file atomically; nothing is written where it has the content already.
 
-    It is beside its place, flushed, and renamed into it: on the disk when this returns. Raises ``OSError``.
+    The content is written next to the target, flushed, and renamed: it is on the disk when this returns. Raises
+    ``OSError``.
     """
     with contextlib.suppress(FileNotFoundError):
         if target.read_bytes() == content:

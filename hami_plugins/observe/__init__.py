@@ -1,1 +1,1 @@
-"""What a process tells about itself: logs and metrics."""
+"""A process's own logs and metrics."""

@@ -1,4 +1,4 @@
-"""Log lines: structlog for our own, the standard library's logging of libraries in the same form beside them."""
+"""Log lines: structlog for this project, the standard library's logging for libraries, in the same form."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Charges from Prometheus: what is asked, minute by minute, and what the answers amount to.
 
-A sample counts for one minute. Minutes in which no allocator answered have no sample and are charged to nobody; their
-number is known, because the metric that an allocator answers has none either. A span of more than a day is asked for in
-pieces, so that no query needs more samples than Prometheus allows.
+A sample counts for one minute. Minutes in which no allocator answered have no sample and are not charged to anyone;
+their number is known, because the metric of an answering allocator has none either. A span of more than a day is
+queried in pieces, so that no query needs more samples than Prometheus allows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Final, NamedTuple
 
 from hami_plugins.model.charges import ChargedAmount, ChargeKey
-from hami_plugins.model.units import VendorName
+from hami_plugins.model.units import MEBIBYTE, VendorName
 from hami_plugins.occupancy.charges import ChargeReport, IdlePod, TimeSpan, UsedMemory
 from hami_plugins.wire.prometheus import Series
 
@@ -26,7 +26,6 @@ MINUTE: Final = 60_000
 MOST_MINUTES: Final = 1440
 """Of one query."""
 
-_BYTES_PER_MIB: Final = 1 << 20
 _BYTES_PER_GIB: Final = 1 << 30
 _MINUTES_PER_HOUR: Final = 60
 
@@ -100,7 +99,7 @@ def charges_of(answers: Iterable[ChargeAnswers], span: TimeSpan, *, idle_below: 
         span=span,
         charged={
             key: ChargedAmount(
-                told.devices.get(key, Fraction(0)) * MINUTE, told.memory.get(key, Fraction(0)) * MINUTE / _BYTES_PER_MIB
+                told.devices.get(key, Fraction(0)) * MINUTE, told.memory.get(key, Fraction(0)) * MINUTE / MEBIBYTE
             )
             for key in (*told.devices, *(each for each in told.memory if each not in told.devices))
         },

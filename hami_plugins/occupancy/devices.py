@@ -23,7 +23,7 @@ from hami_plugins.plan.slices import partition_words
 
 
 class SegmentKind(StrEnum):
-    """What a part of a card is to the plan."""
+    """The role of a part of a card in the plan."""
 
     HELD = "held"
     PLANNED = "planned"
@@ -33,7 +33,7 @@ class SegmentKind(StrEnum):
 
 
 class SegmentUnit(StrEnum):
-    """What the parts of a card are measured in."""
+    """The unit of the parts of a card."""
 
     MEMORY = "MiB"
     CORES = "cores"

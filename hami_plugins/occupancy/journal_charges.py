@@ -1,9 +1,9 @@
 """Charges from journals of allocations: what their runs say, and what is true of the time between two runs.
 
-A bound pod keeps what it holds, so that one which holds it before and after a gap is charged for the gap. One that has
-ended in a gap is charged up to the gap, one that began in it from its end on; how much more it may have been is
-``uncertain``. Each moment counts once: where the clock of the machine was set back between two runs, or two replicas
-wrote at once, the time that was told before is not told again.
+A bound pod keeps its allocation, so a pod that holds it before and after a gap is charged for the gap. A pod that ended
+in a gap is charged up to the gap, one that began in it from its end on; the possible rest is ``uncertain``. Each moment
+counts once: if the machine's clock was set back between two runs, or two replicas wrote at the same time, time that was
+already counted is not counted again.
 """
 
 from __future__ import annotations
@@ -28,11 +28,6 @@ class JournalRun(NamedTuple):
     name: str
     began: int
     events: tuple[tuple[int, JournalEvent], ...]
-
-    @property
-    def ended(self) -> int:
-        """The time of the last line."""
-        return self.events[-1][0]
 
 
 def charges_of(records: Iterable[JournalRecord], span: TimeSpan, *, defects: Sequence[str] = ()) -> ChargeReport:
@@ -154,7 +149,7 @@ class _Account:
             self.charged[amount.key] = self.charged.get(amount.key, NOTHING_CHARGED).plus(during)
 
     def _drop_unlisted(self, listed: set[_Holder], gap: TimeSpan) -> None:
-        """What a run does not find when it begins has ended in the gap before it."""
+        """Pods that a run does not list when it begins ended in the gap before it."""
         for holder, (amount, _) in list(self._held.items()):
             if holder not in listed:
                 self._end(holder, gap.since)

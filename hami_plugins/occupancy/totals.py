@@ -54,6 +54,6 @@ def shape_of(entry: NodeEntry) -> tuple[tuple[int, str], ...]:
 
 
 def noun_of(nodes: Iterable[NodeUse]) -> str:
-    """What the cards of these nodes are called, if all have one word."""
+    """The noun for the cards of these nodes, if all share one."""
     nouns = {card.noun for use in nodes for card in use.cards}
     return nouns.pop() if len(nouns) == 1 else "card"

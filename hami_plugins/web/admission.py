@@ -1,7 +1,7 @@
 """Admission webhooks: AdmissionReview in, AdmissionReview out.
 
-What cannot be understood, and what breaks the handler, is answered with an HTTP error instead of a refusal: the API
-server then does what the webhook's ``failurePolicy`` says, and hands the text to whoever asked.
+An unreadable request, or one that breaks the handler, is answered with an HTTP error instead of a refusal: the API
+server then follows the webhook's ``failurePolicy``, and returns the text to its client.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class AdmissionPath(NamedTuple):
 
 
 class AdmissionMetrics:
-    """What is counted of the webhooks of one process, beside what is counted of every document."""
+    """Metrics of the webhooks of one process, besides those of every document."""
 
     def __init__(self, metrics: Metrics, documents: DocumentMetrics) -> None:
         self.documents = documents

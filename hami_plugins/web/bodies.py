@@ -219,7 +219,7 @@ class Arriving:
             self._timeout.reschedule(asyncio.get_running_loop().time())
 
     def refusal(self) -> TooManyError:
-        """Why there is no room for it."""
+        """Why there is no capacity for it."""
         room = self._room
         return TooManyError(f"{room.taken} bytes of other calls are arriving: limit is {room.most} bytes; try again")
 

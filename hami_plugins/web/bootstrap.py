@@ -1,9 +1,9 @@
 """One self-signed certificate for all replicas of a server, kept in a Secret, and the configurations that trust it.
 
-Every replica does the same, so it does not matter which comes first: what is there is read, what is missing is made,
-and each write holds only if nobody else has written in between. A server writes the Secret alone. What API servers
-trust is written by ``establish``, which a short-lived process with an account of its own runs: an account that may
-write a webhook configuration may have any pod of the cluster rewritten.
+Every replica does the same, so it does not matter which comes first: existing objects are read, missing ones are
+created, and each write fails if another replica has written in between. A server writes only the Secret. The CA bundle
+for API servers is written by ``establish``, which a short-lived process with an account of its own runs: an account
+that may write a webhook configuration may have any pod of the cluster rewritten.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def shared_material(
     return _shared(api, secret, lambda held: renewed(held, names, api.server_time() or now(), lifetimes))
 
 
-def establish(  # noqa: PLR0913 - where it is kept, for whom, and what tests want to choose
+def establish(  # noqa: PLR0913 - where it is kept, for which service, and options for tests
     api: KubeApi,
     secret: SecretName,
     names: Sequence[str],
@@ -122,7 +122,7 @@ def _shared(
 def put_trust(api: KubeApi, configuration: WebhookConfiguration, trusted: bytes) -> bool:
     """Make the webhooks of a configuration trust the authorities; whether that changed it.
 
-    Raises ``KubeError``, with status 404 where there is no such configuration.
+    Raises ``KubeError``, with status 404 if the configuration does not exist.
     """
     path = paths.webhook_configuration(configuration.kind, configuration.name)
     bundle = base64.b64encode(trusted).decode()
@@ -150,7 +150,7 @@ class CertificateKeeper:
     machine's clock.
     """
 
-    def __init__(  # noqa: PLR0913 - where it is kept, for whom, and what tests want to choose
+    def __init__(  # noqa: PLR0913 - where it is kept, for which service, and options for tests
         self,
         api: KubeApi,
         secret: SecretName,

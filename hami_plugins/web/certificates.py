@@ -1,6 +1,6 @@
 """A certificate authority of our own and the server certificate it signs: made, renewed in time, written to a folder.
 
-A new authority is trusted before anything is signed by it, and the older ones stay trusted; so whoever reads the bundle
+A new authority is trusted before it signs anything, and the older ones stay trusted; so a client that reads the bundle
 late, or keeps it for long, still knows the server.
 """
 
@@ -43,7 +43,7 @@ _DATA: Final = {"trusted": "ca.crt", "authority_key": "ca.key", "chain": "tls.cr
 class Lifetimes:
     """How long an authority and a server certificate are valid; each is replaced when a third of that is left.
 
-    A new authority signs nothing before it has been trusted for ``settle``, unless there is no other.
+    A new authority signs nothing before it has been trusted for ``settle``, unless it is the only one.
     """
 
     authority: timedelta = timedelta(days=3650)
@@ -91,8 +91,8 @@ _NOTHING: Final = Material(trusted=b"", authority_key=b"", chain=b"", key=b"")
 def renewed(held: Material | None, names: Sequence[str], now: datetime, lifetimes: Lifetimes = USUAL) -> Material:
     """The material to use from ``now`` on for a server of these DNS names and addresses; ``held`` itself if it is good.
 
-    The authorities stay as they are, because whoever trusts them is written elsewhere (``rotated``).
-    Raises ``ValueError`` where ``held`` cannot be read, ``ConfigError`` where its authority has ended.
+    The authorities stay as they are, because the clients' trust is written elsewhere (``rotated``). Raises
+    ``ValueError`` if ``held`` cannot be read, ``ConfigError`` if its authority has expired.
     """
     wanted = _wanted(names)
     if held is None:

@@ -3,9 +3,9 @@
 A body is read as it arrives and never beyond its limit. Whatever the function behind a route raises becomes an answer:
 a ``HamiPluginsError`` with its own status and words, anything else a 500 that says no more than where to look.
 
-Functions run in the server's own thread, which is fastest and right for what takes a millisecond. What would wait for
-another server says so (``waiting``); the function is asked again then, from its beginning, in a thread beside it. What
-takes long, because the body is large or says so (``TakesLongError``), runs in such a thread one at a time.
+Functions run in the server's own thread, which is fastest and right for work of a millisecond. A function that waits
+for another server calls something ``waiting``; it is then called again, from its beginning, in a separate thread. Long
+work, because the body is large or the function declares it (``TakesLongError``), runs in such a thread one at a time.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class DocumentMetrics:
 
 
 class WouldWaitError(HamiPluginsError):
-    """What is asked takes time in which the server's own thread could answer nobody else."""
+    """Answering takes so long that the server's own thread would block all other clients."""
 
     retryable = True
     http_status = 503
@@ -241,7 +241,7 @@ class _Endpoint:
             return _refusal(error)
 
     def _at_length(self, body: bytes) -> Reply:
-        # What is parsed is no garbage, however much of it there is; looking for some is most of the work.
+        # A parsed document is not garbage, however large it is; looking for garbage is most of the work.
         gc.disable()
         try:
             values = sum(map(body.count, (b"{", b"[", b",")))

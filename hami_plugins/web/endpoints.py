@@ -24,7 +24,7 @@ from hami_plugins.web.tls import Tls, TlsMetrics
 class Endpoints:
     """Two servers, from ``start`` to ``stop``: one for ``plain`` routes and probes, one over TLS for ``webhooks``.
 
-    ``ready`` are the checks of what the replica needs beside its certificate.
+    ``ready`` are the readiness checks of the replica besides its certificate.
     """
 
     def __init__(  # noqa: PLR0913 - what it is made of

@@ -43,7 +43,7 @@ class ByClient(Generic[Key]):
         return len(self._keys.get(client, ()))
 
     def victim(self) -> Key | None:
-        """The oldest key of the client that has the most; ``None`` when there are no keys.
+        """The oldest key of the client with the most keys; ``None`` without keys.
 
         One client that opens thousands loses its own, and a client that has a few keeps them.
         """

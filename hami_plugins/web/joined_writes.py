@@ -26,7 +26,7 @@ class JoinedWrites:
         self._held: list[bytes] = []
 
     def __getattr__(self, name: str) -> Any:
-        """What is not about writing is the transport's own."""
+        """Other requests go to the transport unchanged."""
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 async def accept_no_more(servers: Iterable[asyncio.Server]) -> None:
     """Stops listening, and lets those begin that have just been accepted; to be called before the servers are closed.
 
-    asyncio makes the transport of a connection one turn of the loop after it was accepted, and tells its protocol one
+    asyncio creates the transport of a connection one turn of the loop after accepting it, and notifies its protocol one
     turn later. A transport that finds its server closed fails, and is never closed.
     """
     loop = asyncio.get_running_loop()

@@ -135,7 +135,7 @@ class WebServer(Runnable):
 
 
 class _Server(uvicorn.Server):
-    """Tells when it serves, or that it never will, and sleeps until a request comes.
+    """Signals when it serves, or that it never will, and sleeps until a request arrives.
 
     uvicorn's own loop wakes ten times a second to see whether it shall end and to keep the date: half of what an idle
     node agent would cost.
@@ -188,7 +188,7 @@ class _Server(uvicorn.Server):
 class _State(ServerState):
     """Reads the clock when an answer needs the date, at most once a second, instead of ten times a second.
 
-    ``ending`` tells connections that come now that they come too late.
+    ``ending``: connections that are accepted now get a late refusal.
     """
 
     def __init__(self) -> None:

@@ -114,10 +114,10 @@ class Lease(Strict):
 
 
 class ServedSettings(Strict):
-    """What all such servers have in common.
+    """The common settings of all such servers.
 
-    ``shutdown_delay`` is how long a replica that has to end goes on answering, ready no more: others may take so long
-    to learn that nobody is to be sent there.
+    ``shutdown_delay`` is how long a replica that has to end goes on answering, no longer ready: its clients may take
+    that long to learn that they must not use it.
     """
 
     version: Literal[1] = Field(1, description="Version of the file's format.")
@@ -152,8 +152,8 @@ class ServedProgram(SettingsProgram, Generic[Of]):
     def load(self, text: str, env: Mapping[str, str]) -> Of:
         """The settings: built-in defaults, then ``text`` (YAML, may be empty), then variables.
 
-        The Service is in the namespace of the server's pod unless something else is said.
-        Raises ``ConfigError`` with the source, the path, the value and what is allowed.
+        The Service is in the namespace of the server's pod by default. Raises ``ConfigError`` with the source, the
+        path, the value and the allowed values.
         """
         usual: dict[str, Any] = {}
         if env.get(NAMESPACE_VARIABLE):

@@ -1,7 +1,7 @@
 """TLS for servers, with certificates that may change while connections are open.
 
-Each handshake gets the newest context that could be made; one in use is never changed. So a broken pair of files harms
-nobody, and an open connection keeps what it began with.
+Each handshake gets the newest valid context; one in use is never changed. So a broken pair of files affects no client,
+and an open connection keeps its context.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class TlsMetrics:
 class Rotation:
     """A context for a server that follows ``files``, looked at every ``every`` seconds between start and stop.
 
-    Where new files cannot be used, that is logged and counted once, and the last good ones go on. Raises
-    ``ConfigError`` where there are no good ones yet.
+    Unusable new files are logged and counted once, and the last good ones stay in use. Raises ``ConfigError`` while
+    there are no good ones.
     """
 
     def __init__(self, files: Tls, *, metrics: TlsMetrics | None = None, every: float = 1.0) -> None:

@@ -8,8 +8,8 @@ them: ``pods``, ``pods/status``, ``pods/binding``, and the older ``bindings``. `
 An ephemeral container asks for no resources, because the API server refuses that, and no device plugin is asked about
 it. So it is refused in a pod with devices where it is privileged or sets variables by which runtimes show cards.
 
-The API server evaluates the policy itself, so it fails closed and no process of ours has to run. What a condition
-costs does not depend on the request: it looks up a fixed list of keys.
+The API server evaluates the policy itself, so it fails closed without a process of this project. The cost of a
+condition does not depend on the request: it looks up a fixed list of keys.
 """
 
 from __future__ import annotations
@@ -51,12 +51,14 @@ class Allocations:
 
     ``keys`` are annotations that only ``users`` add, change, or remove. ``marks`` are annotations that a webhook adds
     to new pods and only ``users`` change later. ``labels`` are labels that keep their value once they have it.
+    ``schedulers`` are names of ServiceAccounts that are trusted in every namespace if they may bind all pods.
     """
 
     keys: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     users: tuple[str, ...] = ()
+    schedulers: tuple[str, ...] = ()
 
     def __or__(self, other: Allocations) -> Allocations:
         return Allocations(
@@ -64,6 +66,7 @@ class Allocations:
             marks=_once(self.marks, other.marks),
             labels={**self.labels, **other.labels},
             users=_once(self.users, other.users),
+            schedulers=_once(self.schedulers, other.schedulers),
         )
 
 
@@ -79,6 +82,7 @@ def systems(registry: Registry) -> Mapping[str, Allocations]:
             keys=(*hami, *allocator_mark.PROGRESS_KEYS),
             marks=(allocator_mark.KEY,),
             users=(_KUBE_SCHEDULER, *_accounts("kube-system", "hami-scheduler", "hami-device-plugin")),
+            schedulers=("hami-scheduler",),
         ),
         "koordinator": Allocations(
             # HAMi writes some keys of device plugins as well; they are listed with HAMi's.
@@ -86,6 +90,7 @@ def systems(registry: Registry) -> Mapping[str, Allocations]:
             marks=(koordinator.INJECTED,),
             labels={koordinator.ISOLATION: koordinator.HAMI_CORE},
             users=(_KUBE_SCHEDULER, *_accounts("koordinator-system", "koord-scheduler", "koord-manager", "koordlet")),
+            schedulers=("koord-scheduler",),
         ),
         "neuron": Allocations(
             keys=awsneuron.SPEC.keys.written(),
@@ -95,6 +100,7 @@ def systems(registry: Registry) -> Mapping[str, Allocations]:
                 *_accounts("kube-system", "neuron-device-plugin", "my-scheduler", "k8s-neuron-scheduler"),
                 *_accounts("volcano-system", "volcano-scheduler"),
             ),
+            schedulers=("k8s-neuron-scheduler", "volcano-scheduler"),
         ),
         "volcano": Allocations(
             keys=(*_written(registry, Dialect.VOLCANO), *resizes.WRITTEN_KEYS),
@@ -104,6 +110,7 @@ def systems(registry: Registry) -> Mapping[str, Allocations]:
                 *_accounts("volcano-system", "volcano-scheduler"),
                 *_accounts("kube-system", "volcano-device-plugin"),
             ),
+            schedulers=("volcano-scheduler",),
         ),
     }
 
@@ -134,7 +141,14 @@ def rules(allocations: Allocations, *, remedy: str) -> dict[str, Any]:
     return {
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": [_PODS, _STATUS, _DEBUG, BINDINGS]},
-        "matchConditions": [{"name": "changes-an-allocation", "expression": _changes(allocations)}],
+        "matchConditions": [
+            {"name": "changes-an-allocation", "expression": _changes(allocations)},
+            *(
+                [{"name": "by-no-scheduler", "expression": _not_by(allocations.schedulers)}]
+                if allocations.schedulers
+                else []
+            ),
+        ],
         "variables": [
             *BEFORE_AND_AFTER,
             changed(asked),
@@ -173,6 +187,19 @@ def _what(labels: Mapping[str, str]) -> str:
         f"variables.debugs ? {literal(debugs)} : "
         f"{literal(f'label {label}: the limits of the pod depend on it, and {writers} label')}"
     )
+
+
+def _not_by(schedulers: Iterable[str]) -> str:
+    """The condition that the account is not a scheduler that is installed in another namespace than usual.
+
+    The name alone proves nothing, because a user with ``edit`` makes ServiceAccounts. The right to bind the pods of
+    every namespace does: an account that has it decides already what runs where. Without this condition such a
+    scheduler would bind no pod with devices until an operator lists it.
+    """
+    user = "request.userInfo.username"
+    ends = listed(f":{name}" for name in sorted(schedulers))
+    may_bind = "authorizer.group('').resource('pods').subresource('binding').check('create').allowed()"
+    return f"!({user}.startsWith('system:serviceaccount:') && {ends}.exists(end, {user}.endsWith(end)) && {may_bind})"
 
 
 def _changes(allocations: Allocations) -> str:

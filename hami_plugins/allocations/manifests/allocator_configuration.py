@@ -3,8 +3,8 @@
 In mode ``webhook`` Volcano's own plugin decides about vGPUs, and the extender about all other devices. In mode
 ``policy`` no server runs, so no extender is asked.
 
-What the scheduler reads of it is known from 1.14.1 (``trials.md`` V12 and V14): an argument of the wrong type is
-ignored without a message.
+Volcano's handling of these arguments was observed with 1.14.1 (``trials.md`` V12 and V14): it ignores an argument of
+the wrong type without a message.
 """
 
 from __future__ import annotations
@@ -13,8 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from hami_plugins.allocations.manifests import eviction_configuration, network_configuration, volcano_configuration
+from hami_plugins.allocations.manifests import (
+    eviction_configuration,
+    network_configuration,
+    release_configuration,
+    volcano_configuration,
+)
 from hami_plugins.allocations.manifests.volcano_configuration import (
+    DEVICESHARE,
     EXTENDER,
     PREDICATES,
     ConfigurationFinding,
@@ -28,8 +34,8 @@ from hami_plugins.allocations.mode import AllocatorMode
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.vendor_names import ResourceNames
+from hami_plugins.vendors.volcano_releases import ALLOCATION_BY_BINDING, Version
 
-DEVICESHARE: Final = "deviceshare"
 COMMAND: Final = "hami-plugins allocator conf"
 
 
@@ -66,9 +72,17 @@ def notes(mode: AllocatorMode, *, evicts: bool = False) -> tuple[str, ...]:
 
 
 def check(
-    conf: Mapping[str, Any], mode: AllocatorMode, vendors: Registry, *, evicts: bool = False
+    conf: Mapping[str, Any],
+    mode: AllocatorMode,
+    vendors: Registry,
+    *,
+    evicts: bool = False,
+    release: Version | None = None,
 ) -> tuple[ConfigurationFinding, ...]:
-    """What is wrong with a configuration for the mode, in the order of the file; empty where nothing is."""
+    """What is wrong with a configuration for the mode, in the order of the file; empty where nothing is.
+
+    With ``release`` also what does not go together with that release of Volcano.
+    """
     found, unreadable = volcano_configuration.plugins(conf)
     if unreadable:
         return tuple(unreadable)
@@ -76,7 +90,7 @@ def check(
     if own:
         cards = chain(_without_deviceshare(found, mode), _two_caches(found, own))
     else:
-        cards = chain(_with_deviceshare(found) if _has_cards(vendors) else ())
+        cards = chain(_with_deviceshare(found, release) if _has_cards(vendors) else ())
     evictions: Iterator[ConfigurationFinding]
     if _evicts(mode, evicts=evicts):
         evictions = eviction_configuration.check(conf, found)
@@ -87,7 +101,8 @@ def check(
         evictions = iter(())
     extender = volcano_configuration.extender(found, asked, COMMAND) if asked else iter(())
     network = network_configuration.check(found, network_configuration.resources(vendors), COMMAND)
-    return (*cards, *evictions, *extender, *network)
+    together = release_configuration.check(conf, found, mode, names_of(asked), release)
+    return (*cards, *evictions, *extender, *network, *together)
 
 
 def _evicts(mode: AllocatorMode, *, evicts: bool) -> bool:
@@ -117,13 +132,20 @@ def _deviceshare() -> dict[str, Any]:
     return {"name": DEVICESHARE, "arguments": arguments}
 
 
-def _with_deviceshare(plugins: list[Plugin]) -> Iterator[ConfigurationFinding]:
+def _with_deviceshare(plugins: list[Plugin], release: Version | None) -> Iterator[ConfigurationFinding]:
     """What is wrong where the extender decides about cards."""
+    by_binding = release is not None and ALLOCATION_BY_BINDING.covers(release)
+    what = (
+        "Volcano writes cards of its own choice into each Binding, and the server writes others over them: the "
+        "scheduler counts the wrong ones"
+        if by_binding
+        else "Volcano keeps a second cache of the cards, which refuses pods that fit and binds with stale ids"
+    )
     for plugin in named(plugins, DEVICESHARE):
         if plugin.arguments.get("deviceshare.VGPUEnable") is True:
             yield error(
                 f"{plugin.place} deviceshare.VGPUEnable",
-                "Volcano keeps a second cache of the cards, which refuses pods that fit and binds with stale ids",
+                what,
                 "remove the plugin, or at least this argument, and restart the scheduler",
             )
 

@@ -1,4 +1,4 @@
-"""What the chart of the allocator has to know about a vendor: an entry of its own list, or of ``moreVendors``."""
+"""The allocator chart's description of a vendor: an entry of its own list, or of ``moreVendors``."""
 
 from __future__ import annotations
 

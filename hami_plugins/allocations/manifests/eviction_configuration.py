@@ -1,8 +1,8 @@
 """Volcano's scheduler configuration where pods are evicted for devices: what belongs into it, what is wrong with one.
 
-What each finding rests on was seen with 1.14.1, 1.15.1 and 1.16.0-alpha.1 (``trials.md`` V12): in a tier the answers of
-the plugins about victims are intersected, and where nobody is left the next tier is asked; the extender's victims are
-looked up among those of the plugins before it.
+Each finding was observed with 1.14.1, 1.15.1 and 1.16.0-alpha.1 (``trials.md`` V12): within a tier Volcano intersects
+the victims of the plugins, and asks the next tier if none is left; it looks up the extender's victims among those of
+the plugins before it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from hami_plugins.allocations.manifests.volcano_configuration import (
 from hami_plugins.model.vendor_names import ResourceNames
 
 ACTIONS: Final = "allocate, preempt, reclaim, backfill"
-"""Without ``enqueue``: it keeps PodGroups out of the cluster while sums are full, so nobody is evicted for them."""
+"""Without ``enqueue``: that action keeps PodGroups out while the cluster's sums are full, so no pod is evicted for
+them.
+"""
 
 VERBS: Final[Mapping[str, str]] = {
     "preemptableVerb": "preemptable",
@@ -41,7 +43,7 @@ BUNDLES: Final = frozenset({"gangpreempt", "gangreclaim"})
 JUDGES: Final = frozenset(
     {"capacity", "cdp", "conformance", "drf", "gang", "pdb", "priority", "proportion", "tdm"},
 )
-"""Plugins that say whom they let go."""
+"""Plugins that return victims."""
 
 KEPT: Final[Mapping[str, bool]] = {"enablePreemptable": False, "enableReclaimable": False}
 """With these options a plugin says nothing about victims."""
@@ -52,7 +54,8 @@ NOTES: Final = (
 )
 """What an operator should know of the configuration that is printed."""
 
-_TOPOLOGY: Final = "enableTopologyAwarePreemption"
+TOPOLOGY: Final = "enableTopologyAwarePreemption"
+"""The argument with which Volcano looks for victims in copies of nodes."""
 
 
 def document(url: str, resources: Sequence[ResourceNames]) -> dict[str, Any]:
@@ -93,25 +96,31 @@ def _actions(conf: Mapping[str, Any]) -> Iterator[ConfigurationFinding]:
     if "enqueue" in actions and EVICTING.intersection(actions):
         yield warning(
             "actions enqueue",
-            "while the sums of the cluster are full it lets no PodGroup in, and for those nobody is evicted",
+            "it keeps PodGroups out while the sums of the cluster are full, and no pod is evicted for them",
             "remove enqueue",
         )
     others = {"preempt": "pods of lower priority in the same queue", "reclaim": "queues above their share"}
     for action, where in others.items():
         if action not in actions:
-            yield info(f"actions {action}", f"is missing: nobody is evicted from {where}", f"write actions: {ACTIONS}")
+            yield info(f"actions {action}", f"is missing: no pod is evicted from {where}", f"write actions: {ACTIONS}")
 
 
-def _topology(conf: Mapping[str, Any]) -> Iterator[ConfigurationFinding]:
+def topology_arguments(conf: Mapping[str, Any]) -> Iterator[str]:
+    """The places at which topology-aware preemption is turned on."""
     listed = conf.get("configurations")
     for number, raw in enumerate(listed if isinstance(listed, list) else ()):
         arguments = raw.get("arguments") if isinstance(raw, dict) else None
-        if isinstance(arguments, dict) and arguments.get(_TOPOLOGY) is True:
-            yield error(
-                f"configurations[{number}] ({raw.get('name')}) {_TOPOLOGY}",
-                "Volcano's dry run asks no extender: from 1.15 on pods are bound beside victims that still run",
-                f"remove {_TOPOLOGY}",
-            )
+        if isinstance(arguments, dict) and arguments.get(TOPOLOGY) is True:
+            yield f"configurations[{number}] ({raw.get('name')}) {TOPOLOGY}"
+
+
+def _topology(conf: Mapping[str, Any]) -> Iterator[ConfigurationFinding]:
+    for place in topology_arguments(conf):
+        yield error(
+            place,
+            "Volcano's dry run asks no extender: from 1.15 on pods are bound while their victims still run",
+            f"remove {TOPOLOGY}",
+        )
 
 
 def _judges(plugin: Plugin) -> bool:
@@ -125,7 +134,7 @@ def _order(plugins: Sequence[Plugin], extender: Plugin) -> Iterator[Configuratio
     if elsewhere:
         yield error(
             extender.place,
-            f"is in another tier than {', '.join(elsewhere)}: where one tier leaves nobody, Volcano asks the next one "
+            f"is in another tier than {', '.join(elsewhere)}: if one tier leaves no victim, Volcano asks the next one "
             "alone, which evicts pods that the other protects",
             "put all of them into one tier, extender last",
         )
@@ -143,9 +152,9 @@ def _calls(extender: Plugin) -> Iterator[ConfigurationFinding]:
         given = extender.arguments.get(f"extender.{argument}")
         place, remedy = f"{extender.place} extender.{argument}", f"write extender.{argument}: {verb}"
         if given is None and verb == "onSessionClose":
-            yield info(place, "is missing: nobody is evicted where sums suffice and no device has room", remedy)
+            yield info(place, "is missing: no pod is evicted where sums suffice and no device has room", remedy)
         elif given is None:
-            yield info(place, "is missing: nobody is evicted for devices", remedy)
+            yield info(place, "is missing: no pod is evicted for devices", remedy)
         elif given != verb:
             yield error(place, f"{given!r} is not answered", remedy)
     for option in KEPT:

@@ -1,6 +1,6 @@
 """The extender in kube-scheduler's configuration: what belongs into it, and what is wrong with one.
 
-What the scheduler does with it is known from Kubernetes 1.34 ``pkg/scheduler/extender.go``.
+The scheduler's behaviour is taken from Kubernetes 1.34 ``pkg/scheduler/extender.go``.
 """
 
 from __future__ import annotations

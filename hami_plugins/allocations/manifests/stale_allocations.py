@@ -14,12 +14,13 @@ KEYS: Final = tuple(sorted((SPEC.keys.allocated, SPEC.keys.to_allocate, *SPEC.ke
 """The six annotations of an allocation. A Binding that carries some of them carries those of an earlier try."""
 
 POLICY_VERSIONS: Final[Mapping[str, str]] = {
-    "v1beta1": "Kubernetes from 1.34 on, where --feature-gates=MutatingAdmissionPolicy=true and "
+    "v1": "Kubernetes from 1.36 on, without any flag",
+    "v1beta1": "Kubernetes 1.34 and 1.35, where --feature-gates=MutatingAdmissionPolicy=true and "
     "--runtime-config=admissionregistration.k8s.io/v1beta1=true are set",
     "v1alpha1": "Kubernetes 1.32 and 1.33, where --feature-gates=MutatingAdmissionPolicy=true and "
     "--runtime-config=admissionregistration.k8s.io/v1alpha1=true are set",
 }
-"""Which servers serve the policy, by its version; in 1.34 it is off by default (``trials.md`` V14)."""
+"""Which servers serve the policy, by its version; before 1.36 it is off by default (``trials.md`` V14)."""
 
 
 def policy(version: str = "v1beta1") -> tuple[dict[str, Any], dict[str, Any]]:

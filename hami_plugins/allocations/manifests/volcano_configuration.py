@@ -1,7 +1,7 @@
 """The plugin ``extender`` in Volcano's scheduler configuration: what belongs into it, and what is wrong with one.
 
-What the scheduler reads of it is known from 1.14.1 (``trials.md`` V12): an argument of the wrong type is passed over
-without a word.
+Volcano's handling of these arguments was observed with 1.14.1 (``trials.md`` V12): it ignores an argument of the wrong
+type without a message.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from typing import Any, Final, Literal, NamedTuple
 from hami_plugins.model.vendor_names import ResourceNames
 
 CONFIG_MAP: Final = "volcano-scheduler-configmap"
+DEPLOYMENT: Final = "volcano-scheduler"
 CONFIG_KEY: Final = "volcano-scheduler.conf"
 
 EXTENDER: Final = "extender"
+DEVICESHARE: Final = "deviceshare"
 PREDICATES: Final = "predicates"
 
 EVICTING: Final = frozenset({"preempt", "reclaim"})

@@ -61,7 +61,7 @@ class WebhookTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """What the webhooks are about.
+    """The scope of the webhooks.
 
     Pods are marked that ask for one of ``resources``. ``keys`` are the annotations of an allocation. Volcano Jobs are
     patched whose containers ask for one of ``jobs``.
@@ -77,10 +77,10 @@ def webhooks(
 ) -> dict[str, Any]:
     """The MutatingWebhookConfiguration.
 
-    A marked pod is not bound without an allocation, so its Binding waits for the server. All others, plain pods and
-    pods from before the webhooks, pass while it is away; with ``marked_only`` it is never asked about them. Nobody in
-    ``exempt`` namespaces is ever asked about: nothing of the cluster's own waits, not even a second. New pods beside
-    the server are not marked, so that none of them waits for it; they are allocated devices like all others.
+    A marked pod is not bound without an allocation, so its Binding waits for the server. All other pods, plain ones and
+    those older than the webhooks, pass while the server is down; with ``marked_only`` the API server never calls it for
+    them. It never calls it for pods in ``exempt`` namespaces, so the cluster's own pods do not wait. New pods in the
+    server's namespace are not marked, so that none of them waits for it; they are allocated devices like all others.
 
     A new pod that brings a node and an allocation is never right, whatever its scheduler and its namespace: it is not
     created while the server is away.

@@ -25,7 +25,7 @@ from hami_plugins.wire.handshake import HandshakeState
 
 
 def of_nodes(found: TakeoverObjects, context: TakeoverContext) -> Iterator[TakeoverFinding]:
-    """Node by node, and at the end each vendor whose devices some nodes have and nobody is set to allocate."""
+    """Findings per node, and finally each vendor that has devices on some nodes and no allocator."""
     unserved: dict[str, list[str]] = {}
     pods = {_owner(raw) for raw in found.pods}
     for raw in found.nodes:

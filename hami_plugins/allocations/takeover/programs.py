@@ -48,7 +48,7 @@ RIGHTS: Final = (
     ("update", "coordination.k8s.io", "leases"),
     ("create", "coordination.k8s.io", "leases"),
 )
-"""What the allocator does with HAMi's vendors under kube-scheduler: verb, group, resource."""
+"""The permissions that the allocator needs with HAMi's vendors under kube-scheduler: verb, group, resource."""
 
 
 def stage_of(found: TakeoverObjects) -> TakeoverStage:

@@ -13,7 +13,7 @@ from hami_plugins.wire.fields import Json
 
 
 class TakeoverSeverity(StrEnum):
-    """How a finding counts: a takeover with errors gives wrong devices or none, ``info`` is no defect."""
+    """Severity of a finding: a takeover with errors allocates wrong devices or none; ``info`` is not a defect."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -61,7 +61,7 @@ class TakeoverObjects:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeoverContext:
-    """What the allocator is set to, and when it is asked.
+    """The settings of the allocator, and the time of the check.
 
     ``known`` are the vendors of HAMi's dialect, served or not; ``extender`` is the path by which kube-scheduler asks
     the allocator; ``evicts`` is whether pods are evicted for devices.

@@ -40,8 +40,8 @@ class Size(NamedTuple):
 def remove_tree(path: Path, most: int = MOST_REMOVED) -> bool:
     """Remove a folder with all that is in it; whether it is gone. Where it is not, ``most`` entries are.
 
-    What cannot be removed does not keep the rest: ``OSError`` with the first reason is raised at the end. A folder of
-    another user is opened to all first, which takes the capability ``FOWNER`` and no other.
+    A path that cannot be removed does not keep the rest: ``OSError`` with the first reason is raised at the end.
+    Another user's folder is first made accessible to all, which takes the capability ``FOWNER`` and no other.
     """
     parent = os.open(path.parent, _OPEN)
     try:
@@ -91,7 +91,7 @@ class _Removal:
             os.rmdir(name, dir_fd=parent)
 
     def _flatten(self, top: int, name: str) -> None:
-        """Removes a folder of the outermost one, and leaves the folders inside beside it."""
+        """Removes a folder inside the outermost one, and moves the folders in it up to the outermost one."""
         with _opened(top, name) as folder:
             self._empty(folder, lambda inner: _move(folder, inner, top))
         if self.left > 0:

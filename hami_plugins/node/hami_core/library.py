@@ -1,7 +1,8 @@
 """HAMi-core on this node: the library and the file that makes programs load it, installed from the process's image.
 
-A file is copied beside its place, flushed, and renamed into it. Containers that have the old one mounted keep it: a
-rename leaves its inode alone. What is there is recorded beside it, and an unchanged library is not written again.
+A file is copied next to its target, flushed, and renamed. Containers that have the old one mounted keep it: a rename
+leaves its inode alone. The installed version is recorded next to the library, and an unchanged library is not written
+again.
 """
 
 from __future__ import annotations
@@ -144,7 +145,7 @@ def _kept(there: Library) -> str:
 
 
 def _described(directory: Path, version: str, digest: str) -> Library:
-    """What a directory has whose library has this digest."""
+    """The record of a directory whose library has this digest."""
     recorded: dict[str, str] = {}
     with contextlib.suppress(OSError, ValueError):
         found = json.loads((directory / RECORD).read_bytes())

@@ -1,4 +1,4 @@
-"""Which container holds which device, as the kubelet tells over its pod-resources socket.
+"""Which container holds which device, read from the kubelet's pod-resources socket.
 
 Init containers that have no ``restartPolicy: Always`` never stand there, and pods carry no UID. The kubelet answers a
 hundred calls a second for all clients together (``trials.md`` K11), so a refusal here is ordinary.

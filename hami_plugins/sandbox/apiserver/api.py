@@ -67,7 +67,7 @@ def refusal(error: ApiError) -> HttpResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterParts:
-    """What the cluster around the server has.
+    """The cluster state that the server needs.
 
     ``logs`` gives the log of a container of a pod, or nothing where it has not started. ``unattended`` are collections
     (group and plural) for which no controller runs, with what a client is warned of that creates an object there.
@@ -103,7 +103,7 @@ class Api:
             return self._VERBS[target.verb](self, request, target, kind)
 
     def gate(self, request: HttpRequest, target: RequestTarget, user: str) -> WebhookAdmission | None:
-        """What the request has to pass; ``None`` where no webhook is configured."""
+        """The admission chain of the request; ``None`` if no webhook is configured."""
         if target.kind is None or not any(self.store.collection(storage).objects for storage in STORAGES):
             return None
         old_way = target.subresource == "binding" and not target.name
@@ -170,7 +170,7 @@ class Api:
             raise bad_request(f"container {container} is not valid for pod {target.name}")
         logs = self._around.logs
         if logs is None:
-            raise bad_request("there are no logs: containers of the embedded cluster run no processes")
+            raise bad_request("no logs: containers of the embedded cluster run no processes")
         text = logs(lists.shown(PODS, pod.raw), container)
         if text is None:
             raise bad_request(f'container "{container}" in pod "{target.name}" is waiting to start')

@@ -161,7 +161,7 @@ def _container(container: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _node(body: dict[str, Any]) -> dict[str, Any]:
-    """What a node has is what it gives to pods, unless it says otherwise; facts that it does not tell are empty."""
+    """A node's allocatable resources default to its capacity; missing status fields are empty."""
     tidied = _amounts_in(body, "status", ("capacity", "allocatable"))
     status = {**_NODE_STATUS, **(tidied.get("status") or {})}
     status["nodeInfo"] = {**_NODE_INFO, **status["nodeInfo"]}

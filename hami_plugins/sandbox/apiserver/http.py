@@ -294,7 +294,7 @@ def _waker(woken: asyncio.Event) -> Callable[[], None]:
         if threading.get_ident() == home:
             woken.set()
             return
-        with contextlib.suppress(RuntimeError):  # the server has just stopped, so nobody waits
+        with contextlib.suppress(RuntimeError):  # the server has just stopped, so no client waits
             loop.call_soon_threadsafe(woken.set)
 
     return wake

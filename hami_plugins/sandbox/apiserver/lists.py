@@ -29,7 +29,7 @@ class Token(NamedTuple):
 
 
 class ListScope(NamedTuple):
-    """What a list is of: one namespace or all (empty), and what is selected there."""
+    """The scope of a list: one namespace or all (empty), and the selector."""
 
     namespace: str
     selector: ObjectSelector

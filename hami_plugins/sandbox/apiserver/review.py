@@ -1,8 +1,8 @@
 """What stands between a request and the store: a gate that asks webhooks, without anybody waiting for the store.
 
-A webhook may take seconds, and no lock is held meanwhile. So a request that has to be reviewed is broken off with
-``ReviewNeededError``, the webhooks are asked, and the request is handled anew; now the gate knows the answers. Where
-the object has changed in between, the same change is another one, and is reviewed again, as the real server does.
+A webhook may take seconds, and no lock is held meanwhile. So a request that has to be reviewed is aborted with
+``ReviewNeededError``, the webhooks are called, and the request is handled again, now with their answers. If the object
+has changed in between, the change differs and is reviewed again, as in the real server.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hami_plugins.sandbox.apiserver.webhooks import (
 from hami_plugins.wire.fields import Json
 
 _MOST_REVIEWS: Final = 5
-"""Of one change, before it is told that others are always faster."""
+"""Reviews of one change before its client gets a conflict error."""
 
 
 class AdmissionChain(Protocol):

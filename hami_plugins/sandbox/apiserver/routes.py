@@ -13,7 +13,7 @@ from hami_plugins.sandbox.apiserver.review import OPEN, AdmissionChain
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """One HTTP request, read; header names are lower case. What it writes has to pass its ``gate``."""
+    """One parsed HTTP request; header names are lower case. Its writes have to pass its ``gate``."""
 
     method: str
     path: str
@@ -24,7 +24,7 @@ class HttpRequest:
 
     @property
     def accept(self) -> str:
-        """What the client wants to have."""
+        """The representation that the client accepts."""
         return self.headers.get("accept", "")
 
     @property
@@ -35,7 +35,7 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestTarget:
-    """What a request is about. Without ``kind`` it is no resource (health, discovery) and ``path`` says it all."""
+    """The target of a request. Without ``kind`` it is not a resource (health, discovery) and ``path`` identifies it."""
 
     verb: str
     kind: ResourceKind | None = None

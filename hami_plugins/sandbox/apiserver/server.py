@@ -234,9 +234,9 @@ def _copy(kind: ResourceKind, stored: Stored) -> dict[str, Any]:
 def _bound(port: int) -> socket.socket:
     """A socket that has the port without listening.
 
-    While it is held, nobody else gets the port, and a client that connects during a pause cannot be given it as its own
-    end, which would let it talk to itself. The protocol is named because asyncio turns Nagle's algorithm off only then;
-    with it each answer takes 40 ms.
+    While it is held, no other process gets the port, and a client that connects during a pause cannot be given it as
+    its own end, which would let it talk to itself. The protocol is named because asyncio turns Nagle's algorithm off
+    only then; with it each answer takes 40 ms.
     """
     bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,6 +1,6 @@
 """Objects in versions: one counter for all writes, and a window of what happened, from which watches begin.
 
-A version of an object is never changed; a write makes another. Each is turned into text once, whoever reads it.
+A version of an object is never changed; a write makes another. Each is serialised once, for all readers.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Event:
         self._left: Stored | None = None
 
     def seen_by(self, selector: ObjectSelector) -> tuple[str, Stored] | None:
-        """What a watcher with this selector is told, or nothing. Leaving a selection looks like a deletion."""
+        """The event for a watcher with this selector, or nothing. Leaving a selection looks like a deletion."""
         before = self.before if self.before is not None and selector.matches(self.before.raw) else None
         if not self.gone and selector.matches(self.after.raw):
             return ("ADDED" if before is None else "MODIFIED"), self.after

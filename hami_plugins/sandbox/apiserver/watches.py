@@ -64,7 +64,7 @@ class Watch:
         self.wake()
 
     def begin(self) -> None:
-        """The past is told; from now on the watcher may be ``MAX_WAITING`` lines behind."""
+        """The backlog is sent; from now on the watcher may be ``MAX_WAITING`` lines behind."""
         self.most = len(self._lines) + MAX_WAITING
 
     def end(self) -> None:
@@ -103,8 +103,7 @@ class Hub:
 
         From a version that is still to come it says nothing until then, bookmarks included (seen on 1.34).
 
-        Raises ``ApiError`` 400 for bad parameters. A version that is forgotten is told as an event, as the real server
-        does.
+        Raises ``ApiError`` 400 for bad parameters. A forgotten version is reported as an event, as in the real server.
         """
         fields = ",".join(filter(None, (query.get("fieldSelector", ""), f"metadata.name={name}" if name else "")))
         selector = parse(kind, query.get("labelSelector", ""), fields)
@@ -184,7 +183,7 @@ class Hub:
 
 
 def _nobody() -> None:
-    """Nobody waits yet."""
+    """There are no watchers yet."""
 
 
 def _bucket(watch: Watch) -> _Bucket:

@@ -118,7 +118,7 @@ class Writer:
         return self.store.put(kind, key, made)
 
     def _made(self, kind: ResourceKind, key: Key, obj: Json, gate: AdmissionChain) -> dict[str, Any]:
-        """The object as it is to be stored, if its rules and the gate allow that."""
+        """The object as it is to be stored, if its rules and webhooks allow that."""
         metadata = dict(obj["metadata"])
         version = metadata.pop("resourceVersion", "")
         uid, now = gate.birth(self._new_uid, self.now)
@@ -287,7 +287,7 @@ class Writer:
             self.kinds.add(kind)
 
     def _end_namespace(self, old: Stored) -> Deleted:
-        """What the namespace controller does: everything in it goes, and then the namespace."""
+        """The namespace controller: deletes everything in the namespace, and then the namespace."""
         if not old.raw["metadata"].get("deletionTimestamp"):
             marked = self._marked(old.raw, 0)
             metadata = {key: value for key, value in marked["metadata"].items() if key != "deletionGracePeriodSeconds"}

@@ -116,7 +116,7 @@ class DeviceManager:
         return rejection
 
     def configuration(self, pod: PodSpec, container: ContainerSpec) -> Configuration:
-        """What the runtime is told when the container is created; plugins hear of the start first.
+        """The runtime's container configuration; plugins are notified of the start first.
 
         Raises ``KubeletError``.
         """

@@ -82,7 +82,7 @@ class AdmissionQueue:
             worker.abandon()
 
     def settled(self) -> None:
-        """Nobody has to be waited for any longer before pods are taken in."""
+        """No further registrations are awaited before pods are admitted."""
         self._settled.set()
 
     def tell(self, change: ObjectChange) -> None:

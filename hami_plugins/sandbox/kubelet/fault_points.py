@@ -38,7 +38,7 @@ class PassedFaultPoint(NamedTuple):
 
 
 class Killed(BaseException):
-    """Ends a thread of a kubelet that was killed; no ``Exception``, so that nothing takes it for an error."""
+    """Ends a thread of a kubelet that was killed; not an ``Exception``, so that no handler takes it for an error."""
 
 
 class FaultJournal:
@@ -68,7 +68,7 @@ class FaultJournal:
                 raise Killed
 
     def check(self) -> None:
-        """Raises ``Killed`` where the kubelet is dead; for what is no step of its own."""
+        """Raises ``Killed`` if the kubelet is dead; for code that is not a step of its own."""
         if self._dead.is_set():
             raise Killed
 

@@ -33,7 +33,7 @@ _LONGEST_SOCKET_PATH: Final = 107
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineSpec:
-    """What the machine is like: what its containers do, and which paths and devices there are on it."""
+    """The simulated machine: the behaviour of its containers, and its paths and devices."""
 
     programs: Callable[[PodSpec, ContainerSpec], ContainerProgram] = program_of
     path_exists: Callable[[str], bool] = on_this_host

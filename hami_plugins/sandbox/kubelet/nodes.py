@@ -24,9 +24,9 @@ _log = structlog.get_logger(__name__)
 class NodeStatus:
     """Owns a thread that compares and writes; nothing is written while nothing differs.
 
-    Capacity that others have written stays and is copied to allocatable; allocatable of its own is not kept by anybody
-    (``trials.md`` K6). What devices there are decides for the resources of plugins. Nothing is written before
-    ``complete``: the pods that are there at the start are measured against the node as it was left.
+    Capacity written by other clients stays and is copied to allocatable; a separately written allocatable is
+    overwritten (``trials.md`` K6). The resources of plugins follow their devices. Nothing is written before
+    ``complete``: the pods present at the start are measured against the node as it was left.
     """
 
     def __init__(  # noqa: PLR0913 - wiring
@@ -115,7 +115,7 @@ class NodeStatus:
 def status_changes(
     capacity: Mapping[str, str], allocatable: Mapping[str, str], counts: Mapping[str, Counts]
 ) -> dict[str, dict[str, str | None]]:
-    """What a merge patch of the status has to say; empty when it is right. Amounts in canonical spelling."""
+    """The merge patch of the status; empty when it is up to date. Amounts in canonical spelling."""
     wanted = {**capacity, **{name: quantity.parse(str(c.capacity), key=name).text for name, c in counts.items()}}
     left = {**wanted, **{name: quantity.parse(str(c.allocatable), key=name).text for name, c in counts.items()}}
     changes: dict[str, dict[str, str | None]] = {

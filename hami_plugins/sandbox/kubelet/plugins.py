@@ -90,7 +90,7 @@ class PluginEndpoint:
         return tuple(answer.container_responses[0].deviceIDs) if answer.container_responses else ()
 
     def allocate(self, ids: Iterable[str]) -> messages.ContainerAllocateResponse:
-        """What a container that gets these devices is to be given; raises ``KubeletError``."""
+        """The container settings for these devices; raises ``KubeletError``."""
         self._check()
         request = messages.AllocateRequest(container_requests=[messages.ContainerAllocateRequest(devices_ids=ids)])
         try:
@@ -102,7 +102,7 @@ class PluginEndpoint:
         return answer.container_responses[0]
 
     def pre_start(self, ids: Iterable[str]) -> None:
-        """Tells the plugin that a container with these devices is about to start; raises ``KubeletError``."""
+        """Notifies the plugin that a container with these devices is about to start; raises ``KubeletError``."""
         prefix = "device plugin PreStartContainer rpc failed with err: "
         if self.stopped:
             raise KubeletError(f"{prefix}endpoint {self.resource} has been stopped")

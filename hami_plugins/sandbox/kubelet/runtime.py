@@ -1,4 +1,4 @@
-"""The container runtime: containers are records of what they were given, and end when they are told to.
+"""The container runtime: containers are records of their settings, and end on request.
 
 It outlives the kubelet, as containerd does.
 """
@@ -21,7 +21,7 @@ TERMINATED: Final = 143
 
 @dataclass(frozen=True, slots=True)
 class ContainerProgram:
-    """What a container does: how long it runs (``None``: until it is told to end) and how it ends.
+    """The behaviour of a container: how long it runs (``None``: until it is stopped) and how it ends.
 
     ``stubborn`` says that it does not listen when it is asked to end, so that its grace passes first.
     """
@@ -78,7 +78,7 @@ class Configuration:
 def program_of(pod: PodSpec, container: ContainerSpec) -> ContainerProgram:
     """Understands ``true``, ``false``, ``sleep N`` and, in a ``sh -c`` of several, ``exit N`` and ``trap '' TERM``.
 
-    Anything else runs until it is told to end, except an init container, which ends well at once.
+    Any other container runs until it is stopped, except an init container, which succeeds immediately.
     """
     del pod
     words = [*(container.raw.get("command") or ()), *(container.raw.get("args") or ())]

@@ -12,7 +12,7 @@ from hami_plugins.wire.fields import Json
 
 
 class Role(StrEnum):
-    """When a container runs: before the others, beside them from early on, or as the pod's work."""
+    """When a container runs: before the others, concurrently with them from early on, or as the pod's work."""
 
     INIT = "init"
     SIDECAR = "sidecar"

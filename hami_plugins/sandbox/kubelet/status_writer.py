@@ -46,7 +46,7 @@ class StatusWriter:
         return True
 
     def event(self, pod: PodSpec, reason: str, message: str) -> None:
-        """Tells people."""
+        """Emits an event."""
         regarding = ObjectRef("Pod", pod.name, pod.uid, pod.namespace)
         self._events.emit(regarding, reason, message, now=datetime.now(UTC))
 

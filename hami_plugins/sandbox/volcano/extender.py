@@ -43,7 +43,7 @@ class ExtenderArguments:
 
 
 class SchedulingOutcome(NamedTuple):
-    """What a session does with a pod: binds it to ``node``, or says ``why`` it does not."""
+    """The session's result for a pod: binds it to ``node``, or ``why`` it does not."""
 
     pod: Json
     node: str = ""
@@ -93,7 +93,7 @@ class ExtenderClient:
     def _call(self, verb: str, body: Mapping[str, Any]) -> dict[str, Any] | str:
         """The reply, or what is wrong with it."""
         reply = self._calls.post(verb, body)
-        return reply if isinstance(reply, dict | str) else f"{verb}: the reply is no object"
+        return reply if isinstance(reply, dict | str) else f"{verb}: the reply is not an object"
 
 
 @dataclass(frozen=True, slots=True)

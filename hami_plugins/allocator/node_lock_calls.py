@@ -1,7 +1,8 @@
 """The locks that pods need on their nodes, against the API server: see ``allocations.node_locks``.
 
-A call that binds a pod waits here for its turn. A lock is one write, and another one where its plugin does not remove
-it; each requires the version of the node that the decision was made on, so that nobody else's lock is overwritten.
+A call that binds a pod waits here for its turn. A lock takes one write, and a second one if the device plugin does not
+remove it; each write requires the node's version that the decision was made on, so that a foreign lock is never
+overwritten.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from hami_plugins.wire import lenient
 from hami_plugins.wire.fields import Json
 
 Report = Callable[[LockPod, NodeName, str], object]
-"""Tells the owner of a pod what went wrong on its node."""
+"""Emits an event on the pod about the failure on its node."""
 
 _FORBIDDEN, _NOT_FOUND = 403, 404
 _CONFLICTS: Final = Backoff(first=0.05, most=1.0)
@@ -242,7 +243,7 @@ class NodeLocking(Runnable):
                 self._put(node, after=pause)
 
     def _worked(self, node: NodeName) -> float:
-        """Removes locks that nobody needs any more; after how many seconds to try again."""
+        """Removes locks that are no longer needed; returns the seconds until the next try."""
         with self._alone():
             release = self._locks.release(node, self._clock())
             self._wake(node)
@@ -315,7 +316,7 @@ class NodeLocking(Runnable):
     def _progress(self, raw: Json) -> PodProgress:
         return progress_of(raw, marker=self._marker, pending=self._pending)
 
-    # Whom it concerns
+    # Affected pods
 
     @contextmanager
     def _alone(self, *nodes: NodeName) -> Iterator[set[NodeName]]:
