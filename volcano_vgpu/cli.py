@@ -49,7 +49,7 @@ def agent(
 
     Writes: annotations and capacity of its own node, annotations of pods that it serves, events.
     """
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # read once, when gRPC is loaded; its remarks are no log lines
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # read once, when gRPC is loaded; its remarks are not log lines
     from volcano_vgpu.commands.agent import AgentInputs, run_agent
 
     raise typer.Exit(
@@ -123,9 +123,9 @@ def resize(
 ) -> None:
     """Grow or shrink the memory of a running container's slice, without a restart.
 
-    The allocator books growth on the card that the container has, beside all that is allocated and promised there; the
-    node agent then changes the limit that HAMi-core enforces. A slice shrinks the other way round, and never below what
-    is in use. Exit code 1 if it is refused or not in force in time. Needs the right to patch pods.
+    The allocator books growth on the container's card, next to all other allocations there; the node agent then changes
+    the limit that HAMi-core enforces. A slice shrinks the other way round, and never below what is in use. Exit code 1
+    if it is refused or not in force in time. Needs the right to patch pods.
 
     Writes: the annotation hami-plugins.io/resize-memory of the pod.
 

@@ -302,7 +302,7 @@ class Agent:
             _log.warning("library_missing", reason=found.problem)
 
     def _look_at_mps(self) -> None:
-        """Tells once that MPS's control daemon is not there: no container is served until it is."""
+        """Logs once that MPS's control daemon is missing: no container is served until it runs."""
         refusal = without_mps(self._settings)
         found = "" if refusal is None else refusal.text
         if found and found != self._without_mps:

@@ -1,8 +1,8 @@
 """What is written back after a container was served: its segment is erased, its pod's phase is set.
 
-HAMi's scheduler takes a lock and leaves it to the node's plugin, so that the same is written for its pods. Our
-allocator takes none on a node of this agent and writes no phase on the pod: then nobody waits, and nothing is written.
-A pod that another vendor's plugin has still to serve keeps phase and lock until that plugin has.
+HAMi's scheduler takes a lock and leaves it to the node's plugin, so the agent writes the same for its pods. The
+allocator takes no lock on a node of this agent and writes no phase on the pod: then nothing is written. A pod that
+another vendor's plugin has still to serve keeps phase and lock until that plugin has.
 
 One patch a pod, conditional on the version that was read, from a thread of its own: no start of a container waits for
 it. What has to be written follows from the pod as it is and from what was served (``settled``), so that it does not
@@ -97,8 +97,8 @@ def _unasked(annotations: Mapping[str, str], keys: PodKeys, spec: VendorSpec) ->
 def unneeded_lock(raw: Json, spec: VendorSpec, now: datetime) -> tuple[datetime, tuple[str, str]] | None:
     """When the lock was taken that HAMi's scheduler holds for a pod on its way to this agent, and the pod's name.
 
-    Such a lock serves nobody, and the start of a container may wait for its image: it need not last so long. ``None``
-    for a pod that no scheduler waits for, and for one that another vendor's plugin looks for by the lock.
+    Such a lock serves no pod, and the start of a container may wait for its image: it need not last so long. ``None``
+    for a pod that no scheduler waits for, and for one that another vendor's plugin identifies by the lock.
     """
     metadata = raw.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
@@ -136,7 +136,8 @@ class Bookkeeper:
     """Writes to Volcano what became of its allocations. ``served`` and ``refused`` never wait.
 
     ``held`` are the containers of a pod that have a specification, and ``known`` all pods that have one;
-    ``release_lock`` is told until when the node's lock was for pods that are served by now; ``clock`` gives seconds.
+    ``release_lock`` receives the time until which the node's lock was for pods that are served by now; ``clock`` gives
+    seconds.
     """
 
     def __init__(  # noqa: PLR0913 - what it reads and writes, and what tests choose

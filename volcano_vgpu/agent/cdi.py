@@ -38,7 +38,7 @@ CONTAINER_KEY: Final = "volcano.sh/container"
 SLOTS_KEY: Final = "volcano.sh/slots"
 ASSIGNMENT_KEY: Final = "volcano.sh/assignment"
 DIALECT_KEY: Final = "volcano.sh/dialect"
-"""Whose allocation it is, where it is not Volcano's."""
+"""The allocating system, if it is not Volcano."""
 
 _PREFIX: Final = f"{KIND.replace('/', '-')}_"
 _SUFFIX: Final = ".json"
@@ -59,7 +59,7 @@ Devices = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """What one container is to get, and by which of the kubelet's allocations."""
+    """The edits for one container, and the kubelet's allocations that they belong to."""
 
     allocation: Allocation
     allocated: AllocatedContainer
@@ -76,7 +76,7 @@ class Serving:
 class CdiDirectory:
     """The specifications of this node's pods. Safe to use from several threads, one per pod.
 
-    What was handed out is told in the units of ``dialect``; ``factor`` is the MiB in a unit of Volcano's register.
+    Handed out amounts are in the units of ``dialect``; ``factor`` is the MiB in a unit of Volcano's register.
     """
 
     def __init__(self, directory: Path, *, dialect: Dialect = Dialect.VOLCANO, factor: int = 1) -> None:
@@ -141,7 +141,9 @@ class CdiDirectory:
         return self._served.get(uid, ())
 
     def write(self, uid: PodUid, servings: Collection[Serving]) -> ContainerRefusal | None:
-        """Make the names of these containers mean what they are to get, beside what the pod has already."""
+        """Make the names of these containers resolve to their edits, in addition to those of the pod's other
+        containers.
+        """
         path = self.path(uid)
         try:
             on_disk = self._read(path)

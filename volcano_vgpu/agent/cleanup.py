@@ -1,6 +1,6 @@
-"""Removes from a node what the agent left there, so that nothing of it is found afterwards.
+"""Removes the agent's files, labels and resources from a node.
 
-What a container that still runs has mounted stays: its pod has to end first.
+Mounts of a running container stay: its pod has to end first.
 """
 
 from __future__ import annotations

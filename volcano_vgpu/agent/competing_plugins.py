@@ -1,7 +1,7 @@
 """Who else owns the cards of this node, or the resource by which they are handed out.
 
 Two plugins that share the same cards do not know of each other's slices: pods get memory twice, or a whole card instead
-of a slice. So the agent does not start beside another one, and says who it is.
+of a slice. So the agent does not start while another plugin serves the cards, and names that plugin.
 """
 
 from __future__ import annotations
@@ -43,9 +43,8 @@ class CompetingPlugin:
 
 @dataclass(frozen=True, slots=True)
 class NodeEnvironment:
-    """What is to be seen on the node: sockets that somebody answers on, the node, its pods, and the ids that the
-    kubelet remembers for each resource (``Checkpoint.registered``). ``own_pod`` is the UID or the name of the agent's
-    own pod."""
+    """The node's state: sockets with a listening process, the node, its pods, and the ids that the kubelet remembers
+    for each resource (``Checkpoint.registered``). ``own_pod`` is the UID or the name of the agent's own pod."""
 
     sockets: tuple[str, ...]
     node: Json
@@ -107,7 +106,7 @@ def _of_socket(name: str, named: str) -> CompetingPlugin:
 
 
 def _ours(remembered: Iterable[str]) -> bool:
-    """Whether the slots on offer are those of an agent that ran here before: it left names, and nobody else did."""
+    """Whether the offered slots are those of an earlier agent: it left names, and no other component did."""
     names = tuple(remembered)
     return bool(names) and all(name.startswith("vgpu-") and slots.foreign_card_of(name) is None for name in names)
 

@@ -1,7 +1,8 @@
 """Reads the agent's settings.
 
-Built-in defaults, then Volcano's own device configuration, then the agent's YAML, then the environment, then what is
-said about this node: by the node file, then by our own overrides (``nodes``). Later ones win, member by member.
+Built-in defaults, then Volcano's own device configuration, then the agent's YAML, then the environment, then the
+settings of this node: from the node file, then from this project's overrides (``nodes``). Later ones win, member by
+member.
 
 Volcano's ConfigMap ``volcano-vgpu-device-config`` and the node file of its plugin are taken as they are
 (volcano-vgpu-device-plugin 1.12.0 ``pkg/util/util.go``), also as the manifests that hold them. So are HAMi's

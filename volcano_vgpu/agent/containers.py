@@ -6,8 +6,8 @@ Owner and mode, and why:
 * ``.../<pod UID>_<container>`` is 0777, for the cache in it is made by whatever user the container runs as, and
   several users of a container share it. It is not sticky: with ``fs.protected_regular``, which is usual, a second user
   could not open the first one's cache in a sticky directory. Only this one container sees the directory.
-* ``/tmp/vgpulock`` is 0777 and not sticky either: it holds one lock file for all containers of the node, and whoever
-  finds it stale has to remove it, whoever made it.
+* ``/tmp/vgpulock`` is 0777 and not sticky either: it holds one lock file for all containers of the node, and any
+  process that finds it stale has to remove it, whichever user created it.
 
 A directory is never emptied or made anew: a container that runs would lose its cache.
 """
@@ -130,10 +130,10 @@ class _Kept(NamedTuple):
 class GarbageCollector:
     """Removes what belongs to pods that are gone.
 
-    A pod is gone when neither the kubelet's record nor the pods of this node have it, at two looks in a row: the record
-    is written late, and the watch may lag behind. ``recorded`` and ``live`` raise or give ``None`` where they do not
-    know; then nothing is removed. What cannot be removed is logged once and tried again, ever more seldom; it keeps
-    nothing else.
+    A pod is gone when neither the kubelet's record nor the pods of this node have it, in two checks in a row: the
+    record is written late, and the watch may lag behind. ``recorded`` and ``live`` raise or return ``None`` if they do
+    not know; then nothing is removed. A directory that cannot be removed is logged once and retried, ever more seldom;
+    it does not block others.
     """
 
     def __init__(
@@ -217,13 +217,13 @@ class GarbageCollector:
 
 
 def owner_of(name: str) -> tuple[PodUid, str] | None:
-    """The pod and the container that a directory of that name is for; ``None`` where it is no such name."""
+    """The pod and the container that a directory of that name is for; ``None`` for any other name."""
     match = _NAME.fullmatch(name)
     return None if match is None else (PodUid(match.group(1)), match.group(2))
 
 
 def device_files(root: Path = Path("/dev")) -> tuple[str, ...]:
-    """The device files that a container needs beside those of its cards, as far as the driver has made them by now."""
+    """The device files that a container needs besides those of its cards, if the driver has created them by now."""
     return tuple(str(root / name) for name in _DEVICE_FILES if (root / name).exists())
 
 

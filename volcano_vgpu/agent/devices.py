@@ -1,4 +1,4 @@
-"""Keeps what is known of this node's cards: follows discovery, and tells publisher and plugin what changed."""
+"""Keeps the state of this node's cards: follows discovery, and passes changes to publisher and plugin."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from volcano_vgpu.core.slots import Slots
 from volcano_vgpu.discovery.port import Discovery, DiscoveryError
 
 LOOK_SECONDS: Final = 15.0
-"""Between two looks at the cards where nothing tells that they changed."""
+"""Between two discoveries of the cards without a change notification."""
 
 RETRY_SECONDS: Final = 10.0
 """Until a driver that is not there is looked for again."""
 
 LOST_SECONDS: Final = 30.0
-"""For so long a driver may be away (it is replaced, it starts again) before its cards are no longer handed out."""
+"""A driver may be missing this long (it is replaced, or restarts) before its cards are no longer allocated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class CurrentView:
 
 
 class Publishing(Protocol):
-    """Who makes the node say what cards it has."""
+    """The publisher of the node's cards."""
 
     def publish(self, inventory: NodeInventory) -> NodeRegistration:
         """See ``NodePublisher``."""
@@ -59,9 +59,8 @@ class SlotSettings:
 class CardKeeper:
     """Looks at the cards from a thread of its own.
 
-    ``on_change`` is told what happened to cards. ``trouble`` says why there is nothing to be seen of them, and is empty
-    where there is. Cards whose driver has been away for ``lost`` seconds stay known, and are unhealthy until it is
-    back.
+    ``on_change`` is called with changes of cards. ``trouble`` is the reason why the cards cannot be read, empty if they
+    can. Cards whose driver has been missing for ``lost`` seconds stay known, and are unhealthy until it is back.
     """
 
     def __init__(  # noqa: PLR0913 - what it looks at, and what tests choose
@@ -113,7 +112,7 @@ class CardKeeper:
             self._thread.join()
 
     def tell(self, on_slots: Callable[[tuple[Slot, ...]], None]) -> None:
-        """Tells all slots, now and whenever one of them changes."""
+        """Sends all slots, now and whenever one of them changes."""
         with self._lock:
             self._on_slots = on_slots
             self._tell()
@@ -184,7 +183,7 @@ class CardKeeper:
         return CurrentView(inventory, told, Slots.of(told.cards, self._sharing.split_count), offer)
 
     def _tell(self) -> None:
-        """A slot that may not be handed out now is told as unhealthy: containers that hold it go on running.
+        """A slot that may not be allocated now is reported as unhealthy: containers that hold it go on running.
 
         Before the first registration there are none: a scheduler that sees slots and no register does not survive it.
         """

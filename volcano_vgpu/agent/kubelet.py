@@ -37,8 +37,8 @@ OTHER_SOCKET: Final = "volcano-vgpu-other.sock"
 POLL_SECONDS: Final = 0.4
 REGISTER_SECONDS: Final = 5.0
 UNHEARD_SECONDS: Final = 1.0
-"""How long nobody may listen before the plugin registers again; a kubelet listens within milliseconds. Each try in vain
-doubles it, so that a machine that is out of breath is left alone."""
+"""Time without a listening kubelet before the plugin registers again; a kubelet listens within milliseconds. Each
+failed try doubles it, so that an overloaded machine is left alone."""
 
 MOST_UNHEARD_SECONDS: Final = 30.0
 END_SECONDS: Final = 0.5
@@ -50,7 +50,7 @@ _log = structlog.get_logger(__name__)
 
 
 class _Identity(NamedTuple):
-    """What tells one socket file from another that has the same name."""
+    """The identity of a socket file, which distinguishes it from another that has the same name."""
 
     inode: int
     changed: int
@@ -136,7 +136,7 @@ class DevicePluginServer:
         try:
             self._end(END_SECONDS)
             self._serve()
-            # Before anybody hears of it: whoever takes it away from now on is noticed.
+            # Before the socket is announced: any removal from now on is noticed.
             own = _identity(self._directory / self._socket)
             self._register()
         except (KubeletError, OSError, RuntimeError) as error:

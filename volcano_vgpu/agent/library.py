@@ -37,8 +37,8 @@ def licensed(hook: Path) -> bool:
 def without_mps(root: Path) -> ContainerRefusal | None:
     """Why no container can share a card through MPS here: its control daemon is not there.
 
-    The daemon makes its pipe when it starts, and takes it away when it is told to quit. Without it CUDA programs would
-    run on the card without MPS, and none of its limits would hold.
+    The daemon makes its pipe when it starts, and removes it when it quits. Without it CUDA programs would run on the
+    card without MPS, and none of its limits would hold.
     """
     lacking = [name for name in ("pipe", "shm") if not (root / name).is_dir()]
     if not lacking and (root / "pipe" / MPS_CONTROL).exists():

@@ -1,6 +1,6 @@
-"""What the agent tells Prometheus: base units, ratios from 0 to 1, no label without a bound.
+"""The agent's Prometheus metrics: base units, ratios from 0 to 1, no label without a bound.
 
-What containers really use is not told here: that is read from HAMi-core's files, by whoever adds a collector to
+Containers' real usage is not included: it is read from HAMi-core's files by collectors that are added to
 ``AgentMetrics.metrics``.
 """
 

@@ -34,7 +34,7 @@ JOURNAL: Final = "mig-instances.json"
 """The file below the agent's directory on the node (``hookPath``)."""
 
 LOOK_SECONDS: Final = 15.0
-"""Between two looks where nothing tells of a change, and so between two tries of what failed."""
+"""Between two passes without a change notification, and so between two tries of a failed step."""
 
 _log = structlog.get_logger(__name__)
 
@@ -47,7 +47,9 @@ class JournalFile:
         self.entries: Journal = {}
 
     def read(self) -> None:
-        """Take what is there. A journal that cannot be read is put aside: what it says to be ours is nobody's then."""
+        """Read the existing state. An unreadable journal is put aside: the instances it records as the agent's then
+        belong to no one.
+        """
         try:
             self.entries = flexible_mig.decode(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -78,9 +80,11 @@ class PromiseSource(Protocol):
 
 
 class MigPreparer:
-    """``on_change`` is told when an instance came or went, ``on_blocked`` of promises that cannot be kept now."""
+    """``on_change`` is called when an instance was created or removed, ``on_blocked`` with promises that cannot be kept
+    now.
+    """
 
-    def __init__(  # noqa: PLR0913 - what it acts on, and whom it tells
+    def __init__(  # noqa: PLR0913 - its collaborators, and its callbacks
         self,
         partitioner: Partitioner,
         journal: JournalFile,
@@ -127,7 +131,7 @@ class MigPreparer:
         self._wake.set()
 
     def prepare(self) -> None:
-        """Do all that is to be done now. What fails for one instance is told, and keeps no other from being made.
+        """Do all pending work. A failure of one instance is reported, and does not keep another from being created.
 
         Raises ``PartitionError`` and ``OSError`` where the cards or the journal cannot be read.
         """
@@ -204,7 +208,7 @@ class MigPreparer:
         self._partitioner.destroy(place)
 
     def _tell(self, found: tuple[BlockedPromise, ...]) -> None:
-        """Tells what cannot be kept, each reason once."""
+        """Reports promises that cannot be kept, each reason once."""
         pods = self._state.pods() or ()
         failed = flexible_mig.promised(pods, self._node, self._spec) if self._failed else {}
         found += tuple(

@@ -1,8 +1,8 @@
 """The one place that writes the Node.
 
-A thread keeps the node saying what it is to say: it is woken by the node's own watch, by whoever publishes cards, asks
-for a touch or has served a pod, and writes only what differs. Every patch is conditional on the version that was
-looked at.
+A thread keeps the node's annotations up to date: it is woken by the node's own watch, by publishers of cards, by
+requests for a touch and by served pods, and writes only differences. Every patch is conditional on the version that was
+read.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class SteadyClock:
         self._monotonic = monotonic
 
     def __call__(self) -> datetime:
-        """What time it is."""
+        """The current time."""
         return self._started + timedelta(seconds=self._monotonic() - self._at)
 
 
@@ -73,7 +73,7 @@ class OwnNode(Protocol):
         """The node, with its annotations and its status."""
 
     def subscribe(self, callback: Callable[[ObjectChange], None]) -> None:
-        """Tells of every change."""
+        """Calls back on every change."""
 
 
 def trimmed(node: Json) -> Json:
@@ -91,9 +91,9 @@ def trimmed(node: Json) -> Json:
 class NodePublisher(Runnable):
     """Makes the node say which cards it has, and keeps it so.
 
-    ``on_offer`` is told the cards whose slots may be offered, whenever that changes: none while the register on the API
-    server is not valid. It is called from a thread of this object and must not block. ``written`` counts patches,
-    ``last_error`` says why the last one failed, empty where it did not.
+    ``on_offer`` is called with the cards whose slots may be offered, whenever that changes: none while the register on
+    the API server is not valid. It is called from a thread of this object and must not block. ``written`` counts
+    patches, ``last_error`` is why the last one failed, empty if it did not.
     """
 
     def __init__(  # noqa: PLR0913 - what it writes to, and everything that tests and settings want to choose
@@ -165,12 +165,12 @@ class NodePublisher(Runnable):
 
     @property
     def words(self) -> NodeRegistration | None:
-        """What the node is to say, ``None`` before the first inventory."""
+        """The node's intended annotations, ``None`` before the first inventory."""
         with self._changed:
             return self._duties.words
 
     def publish(self, inventory: NodeInventory) -> NodeRegistration:
-        """Makes the node say that it has these cards; what is said comes back, the writing follows."""
+        """Publishes these cards on the node; returns the intended annotations, which are written later."""
         with self._changed:
             self._inventory = inventory
             words = self._reworded()
@@ -339,7 +339,7 @@ class NodePublisher(Runnable):
         try:
             found = self._api.merge_patch(path, body)
         except ContentionError:
-            # Somebody else wrote: what has to be written is decided anew on what is there now.
+            # Another client wrote the node: decide anew on its current state.
             self._read(node)
             self._later()
             return

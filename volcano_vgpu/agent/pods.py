@@ -47,7 +47,7 @@ def trimmed(pod: Json) -> Json:
 
 
 class NodePods:
-    """``serving.Pods`` over a watch of the pods that are bound to one node. ``hasty`` is asked where somebody waits."""
+    """``serving.Pods`` over a watch of the pods that are bound to one node. ``hasty`` is asked while a call waits."""
 
     def __init__(self, api: KubeApi, node: str, *, hasty: KubeApi | None = None) -> None:
         self._api = hasty or api

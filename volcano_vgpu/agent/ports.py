@@ -52,7 +52,7 @@ class Outcomes(Protocol):
 
 
 class Reservations:
-    """What pods that are decided on at the same time will hold; to be used under its lock."""
+    """Reservations of pods that are decided concurrently; to be used under its lock."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

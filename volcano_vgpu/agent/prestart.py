@@ -1,4 +1,4 @@
-"""What happens when a container is about to start: whose it is, what was allocated, and the file that says so.
+"""The start of a container: which container it is, its allocation, and its specification file.
 
 All that is needed comes through ``Ports``. Nothing here waits: what cannot be told yet is refused, and the kubelet asks
 again (``trials.md`` K10).
@@ -248,8 +248,8 @@ class PreStartHandler:
     def _serve(self, whose: Starting, raw: Json, recorded: tuple[Allocation, ...]) -> Answers:
         """Decide about all containers of the pod, and write down what the allocated ones get.
 
-        Pods that are decided on at the same time count each other: whoever is decided on first has reserved its cards
-        until its specification says so.
+        Pods that are decided concurrently count each other: the first one reserves its cards until its specification
+        records them.
         """
         offer = self._ports.offer()
         uid = whose.pod_uid

@@ -1,4 +1,4 @@
-"""Who is told what came of the kubelet's calls and of the cards: metrics, events, Volcano, and the node's cache."""
+"""Reports the outcome of kubelet calls and changes of cards: to metrics, events, Volcano, and the node's cache."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Bookkeeping(Protocol):
 class Reporter:
     """``serving.Outcomes``, and the listener of ``CardKeeper``."""
 
-    def __init__(  # noqa: PLR0913 - everybody who is told something
+    def __init__(  # noqa: PLR0913 - all receivers of reports
         self,
         *,
         node: str,

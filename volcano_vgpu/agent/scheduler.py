@@ -21,8 +21,7 @@ from hami_plugins.kube.leases import lease_selection
 from hami_plugins.kube.port import KubeApi
 from hami_plugins.kube.reflector import Backoff, ObjectChange, Reflector
 from hami_plugins.model.dialect import Dialect
-from hami_plugins.vendors.volcano_releases import HANDSHAKE, Version, version_of, version_of_image
-from hami_plugins.wire import lenient
+from hami_plugins.vendors.volcano_releases import COUNTED_TWICE, HANDSHAKE, Version, version_of, version_of_deployment
 from volcano_vgpu.core.settings import Choice, Scheduler
 
 _BACKOFF: Final = Backoff(first=1.0, most=300.0)
@@ -44,11 +43,10 @@ def needs_handshake(version: Version | None) -> bool:
 def needs_touch(version: Version | None, why: WriteReason) -> bool:
     """Whether that scheduler has to see an event of the node to count right again.
 
-    After its restart every version is taken to: nobody has seen one that does not (``trials.md`` V3). After a bind
-    1.14.1 counts the pod twice (``trials.md`` V4); the code of 1.16 counts each pod once, and of the releases between
-    nothing is known.
+    After its restart every version is assumed to: no version without this has been observed (``trials.md`` V3). After a
+    bind 1.14.1 counts the pod twice (``trials.md`` V4); the code of 1.15 and later counts each pod once.
     """
-    return why is not WriteReason.BIND or version is None or version < (1, 16, 0)
+    return why is not WriteReason.BIND or COUNTED_TWICE.covers(version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +101,10 @@ def leader_of(lease: Mapping[str, Any]) -> Leader | None:
 class SchedulerWatch:
     """Follows the scheduler: looks up its version, and watches its lease.
 
-    ``on_needs`` is told what it needs, once at the start and when that changes; ``on_leader`` of the leader that is
-    found first, and of each that follows, ``fresh`` where he has just taken over. Both are called from a thread of this
-    object, or from that of ``start``. Whoever may not read the Deployment or the lease is told nothing, and everything
-    counts as needed.
+    ``on_needs`` is called with the scheduler's needs, once at the start and when they change; ``on_leader`` with the
+    leader that is found first, and each that follows, ``fresh`` if it has just taken over. Both are called from a
+    thread of this object, or from that of ``start``. Without the permission to read the Deployment or the lease there
+    are no calls, and everything counts as needed.
     """
 
     def __init__(
@@ -131,7 +129,7 @@ class SchedulerWatch:
 
     @property
     def needs(self) -> Needs:
-        """What the scheduler needs as far as is known."""
+        """The scheduler's needs as far as they are known."""
         with self._lock:
             return self._needs or Needs(None, self._settings)
 
@@ -145,7 +143,7 @@ class SchedulerWatch:
         return self._reflector.stop(timeout)
 
     def look_up(self) -> None:
-        """Finds out the version anew, and tells if needs changed."""
+        """Determines the version anew, and reports changed needs."""
         found = Needs(self._version(), self._settings)
         with self._lock:
             changed = found != self._needs
@@ -164,9 +162,7 @@ class SchedulerWatch:
         except KubeError as error:
             self._log.info("scheduler_version_unknown", deployment=f"{namespace}/{name}", error=str(error))
             return None
-        pod = lenient.inside(deployment, "spec", "template", "spec")
-        images = [str(each.get("image") or "") for each in lenient.mappings(pod.get("containers"))]
-        return next((version for image in images if (version := version_of_image(image)) is not None), None)
+        return version_of_deployment(deployment)
 
     def _saw(self, change: ObjectChange) -> None:
         if change.object is None or change.kind not in ("added", "modified"):

@@ -3,8 +3,9 @@
 ``Allocate`` answers at once, whatever happens: the kubelet never asks twice, and a slow answer makes it hand out an id
 twice. It gives a name and keeps no promise; ``PreStartContainer`` does.
 
-Without CDI there is no name to give. Then ``Allocate`` answers with the slice itself, if the ``GetPreferredAllocation``
-just before it left no doubt about the pod, and ``PreStartContainer`` checks that it was the right one.
+Without CDI there are no device names. Then ``Allocate`` answers with the slice itself, if the
+``GetPreferredAllocation`` just before it identified the pod without doubt, and ``PreStartContainer`` checks that it was
+the right one.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ STREAMS: Final = 8
 
 
 class Slot(NamedTuple):
-    """One slot as the kubelet is told of it; ``numa`` is the node of its card, if it is known."""
+    """One slot as the kubelet sees it; ``numa`` is the node of its card, if it is known."""
 
     id: SlotId
     healthy: bool = True

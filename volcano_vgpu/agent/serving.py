@@ -1,4 +1,4 @@
-"""What the kubelet is served: the plugin of the node's dialect, and that of the other one while pods still need it.
+"""The device plugins of the node: that of its dialect, and that of the other one while pods still need it.
 
 A kubelet asks a plugin each time a container starts, also again. A node whose dialect was changed still runs pods that
 hold the other dialect's resource: for those a second plugin goes on serving what they were allocated, and offers no

@@ -1,7 +1,7 @@
 """Removes from a cluster what a release of the chart leaves there that Helm does not know of.
 
 The agents are ended first: each cleans its own node when it sees that its DaemonSet goes (``for_good``), and only they
-reach its files. What is said here is for nodes whose agent could not do that: it was not there, or its pod never ended.
+reach its files. The steps here are for nodes whose agent could not do that: it was missing, or its pod never ended.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _log = structlog.get_logger(__name__)
 
 
 class AgentRelease(removal.Release):
-    """What a release is called, and its objects by it."""
+    """The identity of a release, and its objects."""
 
     @property
     def daemon_set(self) -> str:

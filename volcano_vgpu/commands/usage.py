@@ -1,4 +1,4 @@
-"""The work of ``usage``: what the containers of this node use, beside what they were allocated."""
+"""The work of ``usage``: the usage of this node's containers, compared with their allocation."""
 
 from __future__ import annotations
 

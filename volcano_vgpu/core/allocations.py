@@ -1,7 +1,7 @@
 """What a scheduler allocated to each container of a pod, or why it cannot be handed over.
 
-HAMi's list (``hami.io/vgpu-devices-allocated``) has a piece for every container, in the order of the pod, and its MIG
-places stand beside it: the engine reads both, and nothing else here differs. What follows is about Volcano.
+HAMi's list (``hami.io/vgpu-devices-allocated``) has a piece for every container, in the order of the pod, and a
+separate list has its MIG places: the engine reads both, and nothing else differs here. The rest is about Volcano.
 
 Volcano writes the cards of a pod into ``volcano.sh/vgpu-ids-new``, one segment for each application container whose
 limits name the count or the memory resource, in their order (Volcano 1.14.1
@@ -11,9 +11,9 @@ Volcano sometimes writes the cards of an earlier try, books a card twice, or bin
 (``trials.md`` V4 and V19): so every allocation is held against the node, its cards and the pods that were served
 before.
 
-Init containers and sidecars get no segment. Where our own cache allocates, what they get stands beside it by name, in
-``hami-plugins.io/vgpu-more-ids``. Without that, init containers get the slice of an application container, as much of
-it as they ask for: the kubelet lets them use the ids of one that starts later.
+Init containers and sidecars get no segment. If this project's allocator allocates, their allocation is listed
+separately by name, in ``hami-plugins.io/vgpu-more-ids``. Without that, init containers get the slice of an application
+container, as much of it as they request: the kubelet lets them use the ids of one that starts later.
 """
 
 from __future__ import annotations
@@ -288,7 +288,7 @@ def _init(
 def _fits(container: Container, lent: ContainerShare, case: _Case) -> bool:
     """Whether what the container names fits into a slice; what it does not name is as the slice has it.
 
-    No cores at all is no limit, so any number fits.
+    No cores at all means unlimited, so any number fits.
     """
     names = case.offer.spec.resources
     asked = request_of(case.offer.spec, container, case.pod)

@@ -1,7 +1,8 @@
 """The lists of devices on pods, in either dialect: what each container was allocated, and what a pod holds.
 
-HAMi's list (``hami.io/vgpu-devices-allocated``) has a piece for every container, in the order of the pod, and its MIG
-places stand beside it. Volcano's has one for each application that asks, and what others get is in a list of ours.
+HAMi's list (``hami.io/vgpu-devices-allocated``) has a piece for every container, in the order of the pod, and a
+separate list has its MIG places. Volcano's has one for each application that requests devices; the other containers are
+in a list of this project.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def asking(pod: Pod, spec: VendorSpec) -> list[str]:
 
 
 def allocated_devices(raw: Json, spec: VendorSpec) -> Mapping[str, tuple[AssignedDevice, ...]]:
-    """What is allocated to each container that has some written for it; empty where that cannot be read."""
+    """The recorded allocation of each container that has one; empty if it cannot be read."""
     try:
         pod = wire_pods.pod(raw)
         if keys_of(spec).lists_every:

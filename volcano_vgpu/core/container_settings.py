@@ -1,4 +1,4 @@
-"""What an operator can set about containers: what they get beside their slice, and what HAMi takes for granted."""
+"""An operator's settings for containers: additions to their slice, and the values that HAMi takes for granted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RequestDefaults(Strict):
 
 
 class ContainerSettings(Strict):
-    """What every container is told beside its slice.
+    """Settings that every container receives in addition to its slice.
 
     ``log_level`` becomes ``LIBCUDA_LOG_LEVEL``, ``core_policy`` ``GPU_CORE_UTILIZATION_POLICY`` (``default`` writes
     nothing), ``active_oom_killer`` ``ACTIVE_OOM_KILLER``; ``pass_device_specs`` hands over the device files as well.

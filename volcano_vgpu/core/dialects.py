@@ -24,8 +24,8 @@ class PodKeys:
     """The annotations by which a scheduler and a node agent tell each other of a pod, besides its lists of devices.
 
     ``settled`` goes with the phase of a pod that no longer has to be served. With ``lists_every`` the lists have a
-    piece for every container; otherwise for applications that ask. With ``phase_is_asked`` the phase is written only
-    where a scheduler has written one, because nobody else reads it.
+    piece for every container; otherwise for requesting applications. With ``phase_is_asked`` the phase is written only
+    if a scheduler has written one, because no other component reads it.
     """
 
     node: str

@@ -4,15 +4,15 @@ Names and values are those of Volcano's own plugin and of HAMi-core (volcano-vgp
 ``pkg/plugin/server.go``, HAMi 2.10.0 ``pkg/device-plugin/nvidiadevice/nvinternal/plugin/server.go``). Deviations from
 Volcano's plugin, on purpose:
 
-* every card has its own limit of cores beside that of the first;
+* every card has its own limit of cores in addition to that of the first;
 * ``CUDA_OVERSUBSCRIBE`` follows the scaling of memory, which is what it is about, not of cores;
 * ``GPU_CORE_UTILIZATION_POLICY`` really is written where core limits are disabled;
 * ``CUDA_DISABLE_CONTROL`` takes the library away unless its value says no, not whatever its value is;
 * the name of the shared cache is made of pod and container, so that a container that starts again finds its own.
 
-Under HAMi names and values are those of HAMi's plugin, and of these deviations the first and the last remain. What a
-container finds is at HAMi's paths; on the host its directory is where it is under Volcano, so that a node keeps it when
-its dialect changes.
+Under HAMi names and values are those of HAMi's plugin, and of these deviations the first and the last remain. Paths in
+the container are HAMi's; on the host its directory is where it is under Volcano, so that a node keeps it when its
+dialect changes.
 
 The same values become a CDI device (``cdi_device``) or the answer of ``Allocate`` itself (``answer``).
 """
@@ -86,10 +86,9 @@ class EditSettings:
     """What the operator sets about containers.
 
     ``factor`` is the MiB in a unit of the register; ``hook_path`` where library and caches are on the host,
-    ``lock_path`` where the lock is;
-    ``priority`` the resource that becomes ``CUDA_TASK_PRIORITY``; ``device_nodes`` the device files that every card
-    needs and that this host has (empty: the runtime brings them); ``mps_root`` the control daemon's directory.
-    ``licensed``: HAMi's license and its validator are beside the library.
+    ``lock_path`` where the lock is; ``priority`` the resource that becomes ``CUDA_TASK_PRIORITY``; ``device_nodes`` the
+    device files that every card needs and that this host has (empty: the runtime brings them); ``mps_root`` the control
+    daemon's directory. ``licensed``: HAMi's license and its validator are in the library's directory.
     """
 
     dialect: Dialect = Dialect.VOLCANO

@@ -1,8 +1,8 @@
 """MIG instances that are made for the pods that need them, and removed afterwards: what is to be done next. Pure.
 
 A scheduler promises an instance by writing profile and place on the pod (``hami.io/vgpu-mig-allocations``). The agent
-makes it, outside of every call of the kubelet; the container does not start until it is there. What the agent made is
-in its journal, and nothing else is ever removed.
+creates it, outside of every call of the kubelet; the container does not start until it exists. Instances that the agent
+created are in its journal, and no others are ever removed.
 
 Rules of a removal: the instance is in the journal, no live pod has it promised, no container was handed it, and no
 process runs on it. Rules of a creation: the place is promised to one pod alone, and free.
@@ -152,8 +152,8 @@ def promised(pods: Iterable[Json], node: str, spec: VendorSpec) -> Mapping[MigPl
 def settled(journal: Journal, existing: Iterable[GpuInstance]) -> Journal:
     """The journal as the driver has it, whatever interrupted the agent between two entries.
 
-    What is not there any more (a crash before the driver was asked, a reboot) is no entry. An instance with another
-    UUID than was written down is somebody else's, at the same place.
+    An instance that is gone (a crash before the driver was asked, a reboot) has no entry. An instance with another UUID
+    than recorded belongs to another component, at the same place.
     """
     there = {each.place: each for each in existing}
     found: dict[MigPlace, JournalEntry] = {}
@@ -196,7 +196,7 @@ def blocked(journal: Journal, view: MigView) -> tuple[BlockedPromise, ...]:
 def offered(
     card: PhysicalDevice, possible: tuple[Profile, ...], journal: Journal, existing: Iterable[GpuInstance]
 ) -> tuple[Profile, ...]:
-    """What a card offers to the scheduler: every place that no instance of somebody else lies on, and those instances.
+    """A card's offer to the scheduler: every place that no foreign instance overlaps, and those instances.
 
     A place where one of ours is stays on offer: the scheduler knows from the pods what is taken.
     """

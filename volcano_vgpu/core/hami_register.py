@@ -59,7 +59,7 @@ def registration(cards: Iterable[tuple[PhysicalDevice, MiB]], settings: AgentSet
 
 
 def obsolete(said: Mapping[str, str]) -> frozenset[str]:
-    """What goes from a node that says this: scores of pairs that are no longer linked."""
+    """The annotations to remove from a node: scores of pairs that are no longer linked."""
     return frozenset({SCORES_KEY} if KEY in said and SCORES_KEY not in said else ())
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a card's health, and what is said about it. Pure.
+"""Changes of a card's health, and their messages. Pure.
 
 Which errors count is NVIDIA's rule (volcano-vgpu-device-plugin 1.12.0 ``pkg/rm/health.go``): six XIDs are the fault of
 applications; a list switches others off, another one switches on again.
@@ -68,7 +68,7 @@ class Transition(NamedTuple):
 
 
 def transitions(before: NodeInventory | None, after: NodeInventory) -> tuple[Transition, ...]:
-    """What changed, in the order of the cards. At first sight only what is wrong is told."""
+    """The changes, in the order of the cards. The first call reports only defects."""
     held = {} if before is None else {card.uuid: card for card in before.cards}
     found: list[Transition] = []
     for card in after.cards:

@@ -89,7 +89,7 @@ class Adopted:
 
 @dataclass(frozen=True, slots=True)
 class Unclear:
-    """Nobody can be served on this call; ``text`` says why and what to do."""
+    """No container can be served on this call; ``text`` is the reason and the remedy."""
 
     doubt: IdentityDoubt
     text: str
@@ -110,9 +110,9 @@ def identify(
 ) -> Starting | Adopted | Unclear:
     """Whose container starts with these ids.
 
-    ``recorded`` is the kubelet's record, ``served`` what has a specification already (a kubelet that lost its record
-    does not know of those), ``calls`` what the agent remembers of its own answers (nothing after a restart), ``gone``
-    the pods that are no more although the record, which the kubelet writes only when it allocates, still has them.
+    ``recorded`` is the kubelet's record, ``served`` the containers with a specification (a kubelet that lost its record
+    does not know of those), ``calls`` the agent's memory of its own answers (empty after a restart), ``gone`` the
+    deleted pods that the record still has, because the kubelet writes it only when it allocates.
     """
     known = [each for each in recorded if each.pod_uid not in gone]
     calling = [each for each in known if each.slots == ids]
@@ -193,7 +193,7 @@ class _Claims:
         self._own = {call.nonce: (place, call) for place, call in enumerate(calls)}
 
     def contradiction(self, mine: Allocation) -> Unclear | None:
-        """Two containers with the name of one call, or a name beside ids that it was not given for."""
+        """Two containers with the name of one call, or a name with ids that it was not given for."""
         if not mine.nonce:
             return None
         for other in (*self._holders, *self._served.values()):

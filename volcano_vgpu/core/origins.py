@@ -1,8 +1,8 @@
 """Whether a scheduler wrote an allocation, as far as a node can tell.
 
 Schedulers write an allocation before the Binding or with it (``trials.md`` V14: 0 of 3,590 wrote later), so that the
-first version of a pod that its node sees is the one to serve. What came before this agent is known from
-``managedFields``, which the owner of a pod may reset: an admission policy has to keep him off, this is the second line.
+first version of a pod that its node sees is the one to serve. Earlier writes are known from
+``managedFields``, which the owner of a pod may reset: an admission policy has to prevent that, this is the second line.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Which slots the kubelet is asked to hand out.
 
-Slots are alike to the kubelet, and the allocation decides what a container gets, whatever slot it holds. Where the
-kubelet asks, it is told slots of the allocated cards all the same, so that its own bookkeeping, and whoever reads that,
-names the right cards; and never one that somebody holds by the agent's own book (``trials.md`` K8 and K12).
+Slots are alike to the kubelet, and the allocation decides which slice a container gets, whatever slot it holds. If the
+kubelet asks, it still receives slots of the allocated cards, so that its own bookkeeping, and any reader of it, names
+the right cards; and never a slot that is in use by the agent's own records (``trials.md`` K8 and K12).
 
-The call names no pod. The kubelet lists pods one by one as it admits them, so that the one listed pod that asks and has
-empty hands is the one (99 of 100, never wrong). Where that is not clear there is no preference.
+The call names no pod. The kubelet lists pods one by one as it admits them, so the one listed pod that requests slots
+and has none is the right one (99 of 100, never wrong). In any doubt there is no preference.
 """
 
 from __future__ import annotations

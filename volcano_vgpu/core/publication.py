@@ -30,10 +30,9 @@ NOBODY: Final[frozenset[DeviceId]] = frozenset()
 class PublicationTiming:
     """How long things take.
 
-    ``settle``: until the scheduler has heard of a bind by itself; a write before that heals nothing. ``interval``:
-    between two writes that only touch the node. ``grace``: how long slots stay on offer while a register that somebody
-    broke is repaired; taking them back would reject pods for good, and reaches the scheduler only with the kubelet's
-    next status.
+    ``settle``: until the scheduler has received a bind by itself; an earlier write heals nothing. ``interval``: between
+    two writes that only touch the node. ``grace``: how long slots stay on offer while a broken register is repaired;
+    withdrawing them would reject pods for good, and reaches the scheduler only with the kubelet's next status.
     """
 
     settle: timedelta = timedelta(seconds=1)
@@ -43,7 +42,7 @@ class PublicationTiming:
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """That the node has to be written after ``first`` and again, if that was before ``last``, after ``last``."""
+    """The node has to be written after ``first`` and again, if that was before ``last``, after ``last``."""
 
     first: datetime
     last: datetime
@@ -182,7 +181,7 @@ def _withdrawal(node: Json, by: datetime, settings: AgentSettings, now: datetime
     if register.allocatable(node, count) > 0:
         if now < by:
             return PublicationStep(wake=by)
-        # Nobody answers for the number any more: the kubelet is gone, and would have put it right.
+        # The number has no owner any more: the kubelet is gone, and would have corrected it.
         gone = {"status": {"capacity": {count: "0"}, "allocatable": {count: "0"}}}
         return PublicationStep(Patch(status=True, body=gone, why="number-to-zero"))
     left = register.withdrawal(node, settings)

@@ -65,7 +65,7 @@ _UNSAFE: Final = SEPARATORS | {"[", "]"}
 class OtherDialect:
     """What a node says in the dialect that it no longer speaks: ``slots`` is its resource, ``sums`` are in its status.
 
-    ``forgotten``: the kubelet has forgotten the resource, so that its number is no longer written again.
+    ``forgotten``: the kubelet has forgotten the resource, so its number is not written again.
     """
 
     dialect: Dialect
@@ -76,7 +76,7 @@ class OtherDialect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRegistration:
-    """What a node is to say.
+    """The intended annotations of a node.
 
     ``cards`` are those that can be shared, healthy or not, in the order of the register; ``registered`` are the healthy
     ones, in register units. ``annotations`` and ``capacity`` are complete; the node must not have annotations that are
@@ -119,7 +119,7 @@ def desired(
     leftovers: str | None = None,
     forgotten: bool = False,
 ) -> NodeRegistration:
-    """What the node is to say. ``handshake``: whether the scheduler needs one, or is not known not to.
+    """The intended annotations of the node. ``handshake``: whether the scheduler needs one, or is not known not to.
 
     ``leftovers`` is what cannot be removed from the node; ``None`` leaves what the node says of it. ``forgotten`` is as
     in ``OtherDialect``.

@@ -1,4 +1,4 @@
-"""What the agent does next about a container whose memory is to be another. Pure: the region as it was read goes in.
+"""The agent's next step for a container whose memory is to be changed. Pure: the region as it was read goes in.
 
 The annotation of what is in force is never below what the container can book: it is raised before the region, and
 lowered only when a later look still finds the lower limit and no more than that in use.
@@ -64,7 +64,7 @@ def in_force(content: Content, card: str) -> LimitInForce | str:
 def next_step(found: PodResize, name: str, plain: MiB, region: LimitInForce | str, *, factor: int) -> AgentStep:
     """What to do about container ``name``, which was given ``plain`` units of ``factor`` MiB of its only card.
 
-    What is wanted is the smaller one of what is asked and what is booked: growth waits for the allocator.
+    The target is the smaller of the requested and the booked amount: growth waits for the allocator.
     """
     booked = found.booked.get(name, plain)
     wanted = booked if found.refused else MiB(min(found.asked.get(name, booked), booked))
@@ -76,7 +76,7 @@ def next_step(found: PodResize, name: str, plain: MiB, region: LimitInForce | st
         return AgentStep(annotations=_declared(found, name, wanted) if declared < wanted else None, limit=limit)
     if region.used > limit and (region.limit > limit or declared > wanted):
         if wanted == booked:
-            return NOTHING  # nobody waits for it: as memory is freed, a later look finds less in use
+            return NOTHING  # no request waits for it: as memory is freed, a later pass finds less in use
         used = -(-region.used // (factor * MIB))
         return _refused(found, name, f"{used} MiB are in use now; free memory in the container, then ask again")
     if region.limit > limit:

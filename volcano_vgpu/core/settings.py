@@ -201,8 +201,8 @@ class HealthSettings(Strict):
 class Monitor(Strict):
     """What containers really use. ``enabled`` reads it; ``feedback`` also writes: it blocks containers of low priority.
 
-    ``directories`` are looked at beside those of the agent itself: where HAMi and Volcano's older plugin have theirs.
-    ``proc`` shows the host's processes, if anything does; without them killed processes count on and are told as such.
+    ``directories`` are read in addition to those of the agent itself: those of HAMi and of Volcano's older plugin.
+    ``proc`` shows the host's processes, if mounted; without it, killed processes still count and are reported as such.
     """
 
     enabled: bool = Field(True, description="Whether the agent reads and reports what containers use.")

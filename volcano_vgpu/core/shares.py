@@ -59,7 +59,7 @@ class AllocatedContainer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOffer:
-    """What this node has registered with its scheduler, and what is known of all its cards.
+    """The cards that this node has registered with its scheduler, and the state of all its cards.
 
     ``entry`` has the registered cards without any pod; ``passed_over`` the reason for cards that are not offered.
     ``schedulers`` are the names under which Volcano schedules.
@@ -122,7 +122,7 @@ def share_of(assigned: AssignedDevice, offer: NodeOffer, *, served: bool) -> Con
 
 
 def overbooked(record: PodRecord, others: Sequence[PodRecord], offer: NodeOffer) -> Mapping[DeviceId, ContainerRefusal]:
-    """The cards that this pod cannot have beside ``others``, who had them before."""
+    """The cards that this pod cannot share with ``others``, which had them before."""
     # Pods on other cards have no say here, and counting them would take most of the time.
     named = _cards_of(record)
     entry = with_pods(offer.entry, (*(other for other in others if not named.isdisjoint(_cards_of(other))), record))
@@ -239,7 +239,7 @@ def _instance(
 ) -> ContainerShare | ContainerRefusal:
     """A position counts all slices of the group as its geometry lists them; instances of a profile go by their start.
 
-    The agent does not cut cards: a card that is cut otherwise is refused until somebody has.
+    The agent does not partition cards: a card with other partitions is refused until an administrator has changed them.
     """
     device, who = offer.device(card.uuid), offer.scheduler
     profiles = () if device is None else device.profiles

@@ -22,7 +22,7 @@ _SLICE_SECONDS: Final = 0.5
 
 
 class FlexibleDiscovery:
-    """``Discovery`` over another one. ``journal`` tells which instances are the agent's own."""
+    """``Discovery`` over another one. ``journal`` identifies the agent's own instances."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class FlexibleDiscovery:
         self._told = ""
 
     def look_again(self) -> None:
-        """An instance was made or removed: whoever waits ends now."""
+        """An instance was created or removed: waiting calls return now."""
         self._again.set()
 
     def open(self) -> None:

@@ -1,10 +1,10 @@
-"""Cards as NVIDIA's driver tells of them, through NVML.
+"""Cards as NVIDIA's driver reports them, through NVML.
 
 When a card is healthy: an XID error that counts (``health.XidFilter``) is a problem of its card, and stays one until
 ``recovery`` seconds have passed without another and the card answers a probe, without a memory row that could not be
 remapped or waits for a reset. The probe is repeated until then, so that a reset by hand or by the driver is noticed,
 and nothing needs a restart of the agent to heal. A card that the driver gives up ("fallen off the bus") has a problem
-until the driver tells of it again; no other card is suspected.
+until the driver reports it again; no other card is suspected.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the agent requires of whoever makes and removes MIG instances."""
+"""The agent's requirements for the component that creates and removes MIG instances."""
 
 from __future__ import annotations
 

@@ -20,10 +20,10 @@ class Discovery(Protocol):
     """Finds cards. One thread asks for the inventory and waits; ``use`` and ``close`` may come from any."""
 
     def open(self) -> None:
-        """Gets ready; raises ``DiscoveryError`` where there is no driver (or no file)."""
+        """Prepares; raises ``DiscoveryError`` if the driver (or the file) is missing."""
 
     def inventory(self) -> NodeInventory:
-        """The cards as they are now. A card that cannot be read is told as such and hides no other.
+        """The current cards. An unreadable card is reported as such and hides no other.
 
         Raises ``DiscoveryError`` where nothing at all can be said.
         """

@@ -115,7 +115,7 @@ class CardReader:
                     continue
                 bus = text(nvml.nvmlDeviceGetNvLinkRemotePciInfo(seen.handle, lane).busId).lower()
             except nvml.NVMLError:
-                # There is no such lane, nor any above it.
+                # The driver has neither this lane nor any above it.
                 break
             if bus and bus in buses:
                 lanes[buses[bus]] += 1

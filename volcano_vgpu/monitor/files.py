@@ -1,9 +1,9 @@
 """Reads the regions of this node's containers from their directories on the host.
 
-A container can do with its directory what it likes: put a link, a pipe or a device in place of the file, cut the file
-while it is read, write anything into it. So nothing is opened before it is known to be a plain file, nothing is mapped
-into memory, and what cannot be read is told and hides no other. Nothing is kept open from one look to the next: a file
-that was made anew is simply read the next time.
+A container can change its directory at will: put a link, a pipe or a device in place of the file, cut the file while it
+is read, write anything into it. So nothing is opened before it is known to be a plain file, nothing is mapped into
+memory, and an unreadable file is reported and hides no other. No file is kept open between two reads: a recreated file
+is simply read the next time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What containers use, for Prometheus: bytes, seconds, ratios; the labels of a container end with its directory.
 
 A container's utilisation is the sum over its processes, each taken as 1 at most; several processes whose last samples
-overlap can pass 1. A container of a pod that nobody knows of is told under the pod's UID, without a namespace, as long
-as it has processes.
+overlap can pass 1. A container of an unknown pod is reported under the pod's UID, without a namespace, as long as it
+has processes.
 """
 
 from __future__ import annotations

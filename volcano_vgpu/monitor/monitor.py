@@ -102,7 +102,7 @@ def resizes_of(
 
 
 class NodeMonitor:
-    """The monitor of a node's agent: tells metrics what containers use and, where that is set, writes feedback."""
+    """The monitor of a node's agent: exports containers' usage as metrics and, if configured, writes feedback."""
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ class HostProcesses:
         return Presence.GONE if owners and pod not in owners else Presence.RUNNING
 
     def _read(self, name: str) -> bytes | None:
-        """The beginning of a file; empty where there is no such process, ``None`` where it may not be read."""
+        """The beginning of a file; empty for a missing process, ``None`` if it may not be read."""
         try:
             opened = os.open(f"{self._root}/{name}", os.O_RDONLY | os.O_CLOEXEC)
             try:

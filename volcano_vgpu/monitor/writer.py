@@ -73,7 +73,7 @@ class WriterLock:
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Who had it may have removed it in between; then it locks nobody else out.
+            # Its owner may have removed it in between; then it locks out no other process.
             if os.path.samestat(os.fstat(file), self._path.stat()):
                 self._held, file = file, -1
         except (BlockingIOError, FileNotFoundError):

@@ -1,7 +1,7 @@
 """Whose region is whose, and what it adds up to. Pure: what was read goes in, usage by container and card comes out.
 
-Numbers of processes that have exited or were killed do not count. A counter that was taken below zero, that is larger
-than both the card and the limit, or than any card, is no usage: it is left out and told as a doubt.
+Counters of processes that have exited or were killed do not count. A counter that was taken below zero, that is larger
+than both the card and the limit, or than any card, is not usage: it is left out and reported as doubtful.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Allocations = Mapping[tuple[PodUid, str], tuple[AssignedDevice, ...]]
 
 MIB: Final = 1 << 20
 MOST_MEMORY: Final = 1 << 50
-"""Bytes. More is no memory of any card, and sums of more would fit into no document."""
+"""Bytes. No card has more memory, and sums of more would fit into no document."""
 
 _WHOLE: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is known of the node: its pods, what was given to whom, its cards.
+    """The state of the node: its pods, their allocations, its cards.
 
     ``sizes`` is the memory of the cards in bytes, as it can be allocated. ``factor`` is the MiB in a unit of the
     allocations. ``cards`` are all cards of the node; ``None`` where they are not known, and then every name in a region
@@ -95,7 +95,7 @@ def _allocated(assigned: AssignedDevice, known: Known) -> CardUsage:
 def _counted(
     plain: ContainerUsage, region: Region, presence: Iterable[Presence], known: Known, *, now: float
 ) -> ContainerUsage:
-    """What a container's region says, beside its allocation."""
+    """The content of a container's region, and its allocation."""
     booked = [
         (at, process, there)
         for at, (process, there) in enumerate(zip(region.processes, presence, strict=True))

@@ -54,7 +54,7 @@ class ContainerRegion:
 
 
 def reading_of(content: Content) -> ReadStatus:
-    """What such a content is called."""
+    """The read status of a content."""
     match content:
         case Region():
             return ReadStatus.READ
