@@ -1,8 +1,8 @@
-"""The part on each node: HAMi-core is put there, and the node promises limits only while somebody sets them.
+"""The agent of each node: installs HAMi-core, and labels the node only while a component enforces limits.
 
 Koordinator places pods that share cards on nodes with the label, and pods whose limits come from the adapter do not
-start without the files. So the label comes once the files are there and either the adapter or the koordlet of the node
-puts limits into containers, and goes when that is no more. A label that somebody else has written stays.
+start without the files. So the agent sets the label once the files exist and either the adapter or the node's koordlet
+puts limits into containers, and removes it afterwards. A label written by another client stays.
 """
 
 from __future__ import annotations
@@ -31,7 +31,14 @@ from koordinator_adapter.server.settings import AdapterSettings
 
 PRODUCT: Final = "koordinator_adapter_node"
 MANAGER: Final = "hami-plugins"
-"""As whom an API server keeps our writes: the first word of what our requests say they come from."""
+"""The field manager of the agent's writes: the first word of the user agent."""
+
+_LIMITS_BY: Final[Mapping[str, str]] = {
+    "never": "koordlet",
+    "auto": "koordlet, and the server for pods created while it is not on every labelled node",
+    "always": "the server",
+}
+"""Which component sets the limits that the label promises, by ``injection.mode``."""
 
 _log = structlog.get_logger(__name__)
 
@@ -78,13 +85,13 @@ class NodeAgent:
 
     @property
     def unenforced(self) -> str:
-        """Why nobody puts limits into containers on this node; empty where somebody does."""
+        """Why no component puts limits into containers on this node; empty if one does."""
         if not self._asks_koordlet or any(self._koordlets.values()):
             return ""
         why = "" if self._others is None or not self._others.last_error else f" ({self._others.last_error})"
         return (
             f"no component sets limits in containers on node {self._node}: injection.mode is never, and no koordlet "
-            f"with the gate GPUEnvInject is known to run here{why}. Switch one of the two on; until then the label "
+            f"with feature gate GPUEnvInject is known to run here{why}. Switch one of the two on; until then the label "
             f"{ISOLATION} is not written"
         )
 
@@ -137,7 +144,7 @@ class NodeAgent:
         return install(None if source is None else Path(source), hook, sha256=expected, loadable=True)
 
     def _lacks(self) -> str:
-        """What of all that limits need is not on this node."""
+        """The parts needed for limits that this node lacks."""
         hook = Path(self._settings.injection.hook_path)
         try:
             hook.mkdir(parents=True, exist_ok=True)
@@ -158,14 +165,17 @@ class NodeAgent:
         wanted = HAMI_CORE if not self._lacking and not why else None
         if self._label == wanted or (wanted is None and not self._ours):
             return
+        before = self._label, self._ours
+        # Before the write: the watch may show another client's next write before the answer is here.
+        self._label, self._ours = wanted, wanted is not None
         try:
             self._api.merge_patch(paths.node(self._node), {"metadata": {"labels": {ISOLATION: wanted}}})
         except KubeError as error:
+            self._label, self._ours = before
             _log.warning("label_not_written", node=self._node, error=str(error))
             return
         self._writes.labels(wanted or "none").inc()
-        _log.info("node_labelled", node=self._node, label=wanted)
-        self._label, self._ours = wanted, wanted is not None
+        _log.info("node_labelled", node=self._node, label=wanted, limits_by=_LIMITS_BY[self._settings.injection.mode])
 
     def _tell(self, event: str, problem: str) -> None:
         """Into the log once."""

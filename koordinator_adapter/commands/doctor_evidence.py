@@ -1,4 +1,4 @@
-"""From objects of a cluster, live or dumped, to the evidence that checks look at; what cannot be read is told, too."""
+"""From objects of a cluster, live or dumped, to the evidence of the checks; unreadable objects are reported as well."""
 
 from __future__ import annotations
 
@@ -37,12 +37,17 @@ COLLECTIONS: Final = (
         "MutatingWebhookConfiguration",
         optional=True,
     ),
+    Collection(
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+        "ValidatingAdmissionPolicy",
+        optional=True,
+    ),
 )
 """Everything that checks look at."""
 
 DUMP: Final = (
     "kubectl get nodes,pods,devices.scheduling.koordinator.sh,daemonsets,deployments,configmaps,namespaces,"
-    "mutatingwebhookconfigurations -A -o json"
+    "mutatingwebhookconfigurations,validatingadmissionpolicies -A -o json"
 )
 """The command that writes all of it into a file."""
 
@@ -62,6 +67,7 @@ class Reader:
         self._pods: list[UnfinishedPod] = []
         self._programs: list[ClusterProgram] = []
         self._hooks: list[Hook] = []
+        self._policies: dict[str, str] = {}
         self._settings: dict[str, Mapping[str, str]] = {}
         self._schedulers: list[tuple[str, Json]] = []
         self._injections: dict[str, str] = {}
@@ -91,6 +97,7 @@ class Reader:
             pods=tuple(self._pods),
             programs=tuple(sorted(self._programs, key=lambda each: each.full_name)),
             hooks=tuple(self._hooks),
+            policies=self._policies,
             settings=self._settings,
             schedulers=tuple(self._schedulers),
             injections=self._injections,
@@ -112,6 +119,11 @@ class Reader:
                 self._programs.append(_program(raw, kind))
             case "MutatingWebhookConfiguration":
                 self._hooks.extend(_hooks(raw))
+            case "ValidatingAdmissionPolicy":
+                name, _ = _named(raw, "validatingadmissionpolicy")
+                spec = fields.member(raw, "spec", f"validatingadmissionpolicy {name}:")
+                conditions = fields.items(spec, "matchConditions", f"validatingadmissionpolicy {name}: spec")
+                self._policies[name] = " ".join(str(each) for each in conditions)
             case "ConfigMap":
                 self._take_settings(raw)
             case "Namespace":
@@ -210,7 +222,8 @@ def _program(raw: Json, kind: str) -> ClusterProgram:
             )
         )
     namespace = fields.text(metadata, "namespace", f"{place} metadata") or "default"
-    return ClusterProgram(kind=kind, namespace=namespace, name=name, parts=tuple(parts))
+    user = fields.text(spec, "serviceAccountName", f"{place} spec.template.spec") or "default"
+    return ClusterProgram(kind=kind, namespace=namespace, name=name, parts=tuple(parts), account=user)
 
 
 def _hooks(raw: Json) -> Iterable[Hook]:

@@ -16,7 +16,7 @@ from hami_plugins.errors import ManifestError, WireError
 from hami_plugins.inputs.snapshots.trimmer import one_by_one
 from hami_plugins.kube.client import connect
 from hami_plugins.kube.port import Collection, KubeApi
-from hami_plugins.model.units import MiB, NodeName
+from hami_plugins.model.units import MEBIBYTE, MiB, NodeName
 from hami_plugins.output.schema import API_VERSION
 from hami_plugins.wire import koordinator_devices
 from hami_plugins.wire.fields import Json
@@ -44,7 +44,6 @@ from koordinator_adapter.core.translation.vocabulary import DEVICE_ID_LABEL
 _DEVICES: Final = Collection("/apis/scheduling.koordinator.sh/v1alpha1/devices", "Device", optional=True)
 _CLUSTER: Final = "/api/v1/namespaces/default"
 _TONES: Final = {Fidelity.LOSSLESS: "dim", Fidelity.LOSSY: "warn", Fidelity.REFUSED: "bad"}
-_MEBIBYTE: Final = 1 << 20
 _POD: Final = ("v1", "Pod")
 
 
@@ -52,7 +51,7 @@ DUMP: Final = (
     "kubectl get deployments,statefulsets,daemonsets,replicasets,cronjobs,jobs,pods,"
     "devices.scheduling.koordinator.sh,podgroups.scheduling.sigs.k8s.io -A -o json"
 )
-"""The command that writes all of it into a file, but Volcano's groups and Jobs, which few clusters have beside them."""
+"""The command that writes all of it into a file, except Volcano's groups and Jobs, which few clusters have."""
 
 
 class MigrationStepDocument(TypedDict):
@@ -139,7 +138,7 @@ def _undo(order: MigrateOptions) -> int:
 def _known(order: MigrateOptions) -> tuple[MigrationJournal, KubeApi]:
     """The journal and its cluster. Raises ``ManifestError`` where it is another's."""
     if not order.journal.exists():
-        raise ManifestError(f"{order.journal}: there is no such journal")
+        raise ManifestError(f"{order.journal}: no such journal")
     journal = journals.read(order.journal)
     cluster = _connected(order.source)
     if journal.scope.cluster != _uid(cluster):
@@ -188,10 +187,10 @@ def _plan(order: MigrateOptions, settings: TranslationOptions, found: MigrationS
 
 
 def _informed(settings: TranslationOptions, published: Iterable[DeviceObject]) -> TranslationOptions:
-    """The settings with what Device objects say, where nobody has said it."""
+    """The settings, completed from Device objects where they are unset."""
     known = list(published)
     cards = [card for each in known for card in each.cards]
-    sizes = {MiB(card.resources[MEMORY].ceiling // _MEBIBYTE) for card in cards if MEMORY in card.resources}
+    sizes = {MiB(card.resources[MEMORY].ceiling // MEBIBYTE) for card in cards if MEMORY in card.resources}
     return replace(
         settings,
         models=settings.models
@@ -238,7 +237,7 @@ def _found(order: MigrateOptions, cluster: KubeApi | None) -> MigrationSource:
 
 
 def _tell_lacking(found: MigrationSource, order: MigrateOptions) -> None:
-    """What a dump has nothing of. Raises ``ManifestError`` for one with nothing that a migration looks at."""
+    """Kinds that a dump lacks. Raises ``ManifestError`` for a dump without anything that a migration reads."""
     where = f"{order.source.words()}: no %s{f' of namespace {order.within}' if order.within else ''} in it"
     if not (found.workloads or found.owned or found.groups or found.pods):
         words = where % "workloads and no pods"
@@ -249,7 +248,7 @@ def _tell_lacking(found: MigrationSource, order: MigrateOptions) -> None:
 
 
 def _published(raw: Json) -> DeviceObject | None:
-    """One that cannot be read is told and passed over: what pods hold there is refused, and the others count."""
+    """An unreadable one is reported and skipped: allocations of pods there are refused, and the others count."""
     try:
         return koordinator_devices.decode(raw)
     except WireError as error:

@@ -1,7 +1,7 @@
 """The journal of a migration: its whole plan first, then a line before and a line after every step.
 
-A line is on the disk before the step it is about begins, so that whoever goes on after an interruption knows which step
-may have been taken. The last line may be torn; it then says nothing.
+A line is on the disk before the step it is about begins, so that a run after an interruption knows which step may have
+been taken. The last line may be torn; it then says nothing.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class JournalMark(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What is migrated: the uid of the cluster's first namespace, a namespace or (empty) all, to whom, and whether only
-    what running pods hold."""
+    """The scope of the migration: the uid of the cluster's first namespace, a namespace or (empty) all, the target, and
+    whether only running pods' allocations are migrated."""
 
     cluster: str
     namespace: str

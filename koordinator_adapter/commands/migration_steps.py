@@ -12,7 +12,7 @@ from koordinator_adapter.commands.migration_journal import JournalMark, Migratio
 from koordinator_adapter.core.migration.steps import MigrationStep, StepKind, StepState, changed, merge_patch, state_of
 
 MOST_TRIES: Final = 8
-"""How often an object may move on under a step before that counts as somebody else's change."""
+"""How often an object may change under a step before that counts as another client's change."""
 
 _NOT_THERE: Final = 404
 
@@ -30,7 +30,7 @@ class StepOutcome(NamedTuple):
 def taken(journal: MigrationJournal, cluster: KubeApi) -> Iterator[StepOutcome]:
     """Take the steps that are still to come, in their order. The first that cannot be taken ends it.
 
-    What was so before a step has begun is not of this migration, and never taken back.
+    A state that existed before a step began is not part of this migration, and never undone.
     """
     for number, step in enumerate(journal.steps):
         if journal.done(number):
@@ -48,7 +48,9 @@ def taken(journal: MigrationJournal, cluster: KubeApi) -> Iterator[StepOutcome]:
 
 
 def taken_back(journal: MigrationJournal, cluster: KubeApi) -> Iterator[StepOutcome]:
-    """Take back what has been begun, the last first. What somebody has changed since is left, and the rest goes on."""
+    """Undo the steps that were begun, the last first. Objects that another client has changed since are left, and the
+    rest continues.
+    """
     for number in journal.begun:
         journal.mark(number, JournalMark.TAKING_BACK)
         outcome = _settled(number, journal.steps[number], cluster, wanted=StepState.BEFORE)
@@ -77,12 +79,12 @@ def _settled(number: int, step: MigrationStep, cluster: KubeApi, *, wanted: Step
 
 
 def _left(number: int, step: MigrationStep, state: StepState, wanted: StepState) -> StepOutcome | None:
-    """What is said of an object that is left as it is; nothing of one that is to be written."""
+    """The message about an object that is left as it is; none for one that is to be written."""
     if state is wanted:
         return StepOutcome(number, step, "is already done")
     match state:
         case StepState.GONE:
-            # a pod that is no more holds nothing, and nothing has to be taken back from what is not there
+            # a deleted pod holds nothing, and a missing object needs no undo
             return StepOutcome(
                 number, step, "has gone", well=step.kind is StepKind.RECORD or wanted is StepState.BEFORE
             )

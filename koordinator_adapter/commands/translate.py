@@ -76,7 +76,7 @@ def _print(files: Sequence[File]) -> None:
 
 
 def _tell(files: Sequence[File], order: TranslateOptions) -> None:
-    """The report on stdout where it was asked for; beside manifests it goes to stderr."""
+    """The report on stdout if requested; together with manifests it goes to stderr."""
     if order.report in _FORMS:
         output.document(report.document(files, order.target), _FORMS[order.report])
         return

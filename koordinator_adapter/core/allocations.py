@@ -14,7 +14,7 @@ from hami_plugins.errors import WireError
 from hami_plugins.model.devices import AllocatedShare
 from hami_plugins.model.pods import Container, ContainerAllocation
 from hami_plugins.model.quantity import NANO, Quantity
-from hami_plugins.model.units import CoreShare, DeviceId, MiB, VendorName
+from hami_plugins.model.units import MEBIBYTE, CoreShare, DeviceId, MiB, VendorName
 from hami_plugins.wire import pod_devices, quantity, volcano
 from hami_plugins.wire.koordinator import (
     ALLOCATED_KEY,
@@ -28,7 +28,6 @@ from hami_plugins.wire.koordinator import (
 from hami_plugins.wire.pod_devices import AssignedDevice
 
 WORD: Final = "NVIDIA"
-MEBIBYTE: Final = 1 << 20
 
 
 class NodeDevice(NamedTuple):
@@ -42,7 +41,7 @@ class NodeDevice(NamedTuple):
 def assigned(allocations: Allocations, cards: Iterable[NodeDevice] = ()) -> tuple[AssignedDevice, ...]:
     """The cards of a pod as HAMi and Volcano record them. ``cards`` are those of its node, for what the record omits.
 
-    Raises ``WireError`` for a card whose id or share nothing tells: it is held, but nobody can say which or how much.
+    Raises ``WireError`` for a card whose id or share is missing: it is held, but which one or how much is unknown.
     """
     by_minor = {card.minor: card for card in cards}
     return tuple(_assigned(each, by_minor.get(each.minor)) for each in allocations.get(GPU_TYPE, ()))

@@ -4,7 +4,7 @@ Which cards a pod gets, and how much a percentage of them is, is known when Koor
 containers take both from annotations of their pod, which are written in the very update that records the cards: the
 kubelet reads them when it starts a container. A pod without them sees no card at all.
 
-What a container gets is what koordlet's hook gives (Koordinator 1.7.0 ``pkg/koordlet/runtimehooks/hooks/gpu/gpu.go``),
+A container's edits are those of koordlet's hook (Koordinator 1.7.0 ``pkg/koordlet/runtimehooks/hooks/gpu/gpu.go``),
 with differences on purpose: every card has its own limit, memory as the record says it, ids instead of numbers, and
 ``/etc/ld.so.preload`` instead of ``LD_PRELOAD``, which belongs to the container.
 """
@@ -65,12 +65,12 @@ class PodLimits(NamedTuple):
 
 
 def is_shared(request: DeviceRequest) -> bool:
-    """Whether others may use the cards, too, so that there is something to limit."""
-    return request.memory != WHOLE
+    """Whether others may use the cards as well, and HAMi-core can limit what the pod uses: it knows NVIDIA's alone."""
+    return request.vendor == koordinator_reader.NVIDIA and request.memory != WHOLE
 
 
 def request_of(pod: Pod) -> DeviceRequest | None:
-    """What a pod asks for in Koordinator's words; nothing where that is no card, or means nothing."""
+    """A pod's request in Koordinator's resources; empty if it is not for cards, or has no meaning."""
     if not any(koordinator_reader.amounts_of(pod, index) for index in range(len(pod.containers))):
         return None
     asked = koordinator_reader.asked_of(pod)
@@ -149,7 +149,8 @@ def limits_of(raw: Mapping[str, object], pod: Pod, cards: Sequence[AllocatedDevi
     if cards is None:
         why = f"has no record of its cards ({ALLOCATED_KEY}), so its usage is neither counted nor limited"
     return PodLimits(
-        # A record of a part without either is of a pod in other words: whoever shares its card limits it, too.
+        # A record of a part without either belongs to a pod in another dialect: the component that shares its card
+        # limits it as well.
         shares=(part and bool(why)) or ((part or labelled) and _shares_a_card(cards or ())),
         labelled=labelled,
         injected=is_injected(raw, pod),
@@ -243,6 +244,6 @@ def _other_use(
 
 
 def _items(raw: Mapping[str, object], path: Path) -> list[Mapping[str, object]]:
-    """The objects of a list, none where there is no list."""
+    """The objects of a list, none for other values."""
     listed = at(raw, path)
     return [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []

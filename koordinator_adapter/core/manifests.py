@@ -14,7 +14,7 @@ from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.edits import AppendEdit, PutEdit, below, made
 from hami_plugins.vet.resources import PodView, Subject, subject_of
 from hami_plugins.wire.fields import Json
-from koordinator_adapter.core.translation import groups, jobs, objects
+from koordinator_adapter.core.translation import controllers, groups, jobs, objects
 from koordinator_adapter.core.translation.groups import named_group
 from koordinator_adapter.core.translation.model import (
     Change,
@@ -161,6 +161,7 @@ class _Work:
             for view, each in found
             if each.source is not None or each.findings
         ]
+        translated += self._of_kind(subject, translated)
         if any(each.fidelity is Fidelity.REFUSED for each in translated):
             return [raw], translated
         owned = self._of_owner(subject, translated)
@@ -171,6 +172,12 @@ class _Work:
         if jobs.is_volcano_job(raw) and self.target is not Dialect.VOLCANO and translated:
             return self._apart(subject, made(raw, edits), translated)
         return [made(raw, edits) if edits else raw], translated
+
+    def _of_kind(self, subject: Subject, translated: Iterable[TranslatedObject]) -> list[TranslatedObject]:
+        """What the kind of an object says about pods that change their scheduler."""
+        moved = any(each.source not in {None, self.target} for each in translated)
+        finding = controllers.of_kind(subject.group, subject.kind, self.target) if moved else None
+        return [] if finding is None else [_translated(subject, findings=(finding,))]
 
     def _of_quota(self, subject: Subject) -> Iterator[TranslationFinding]:
         """Limits of a namespace by names that its pods have no more."""
@@ -197,7 +204,7 @@ class _Work:
         )
 
     def _settled(self, finding: TranslationFinding) -> TranslationFinding:
-        """What a pod alone has to give up is kept where a PodGroup beside it says it."""
+        """A field that a pod alone would lose is kept if the PodGroup in the same manifests has it."""
         if finding.about == MIN_AVAILABLE and self.target is Dialect.VOLCANO:
             return kept(MIN_AVAILABLE, "is now minMember of a PodGroup", path=finding.path)
         return finding

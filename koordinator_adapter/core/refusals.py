@@ -112,4 +112,4 @@ _CAUSES: Final = tuple(
         ),
     )
 )
-"""In the order in which they are tried: what is said more precisely comes first."""
+"""In the order of evaluation: the more precise one first."""

@@ -3,8 +3,8 @@
 Namespaces and pods are translated that carry a label. Who writes the records of Koordinator's scheduler is not asked of
 the server: the API server decides that itself (``hami_plugins.allocations.manifests.allocation_policy``).
 
-While nobody answers, what is refused is what asks for the server: pods that are to be translated. Every other pod comes
-in, and every other write is made, such as that of a controller that ends a Job.
+While no server answers, the API server refuses only pods that are to be translated. It admits every other pod and
+write, such as that of a controller that ends a Job.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NOBODY_WAITS: Final = {"failurePolicy": "Ignore"}
 def mutating(target: WebhookTarget, *, exempt: Iterable[str] = EXEMPT, injects: bool = False) -> dict[str, Any]:
     """The MutatingWebhookConfiguration. With ``injects`` the records of pods that wait for limits are completed.
 
-    A pod that is to be translated waits for the server: without it nobody would place the pod.
+    A pod that is to be translated waits for the server: without it no scheduler would place the pod.
     """
     elsewhere = _elsewhere([*exempt, target.namespace])
     by_namespace = {
@@ -83,14 +83,17 @@ def validating(target: WebhookTarget, *, exempt: Iterable[str] = EXEMPT) -> dict
 
 
 def _of_new_pods(target: WebhookTarget, elsewhere: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
-    """Who is asked about new pods: about those that are translated, and about others with the label of limits."""
+    """Which new pods the server is asked about: those that are translated, and others with the label of limits."""
     new: dict[str, Any] = {"clientConfig": target.client(VALIDATE_PATH), "rules": [_PODS]}
     unopted = {"key": OPT_IN, "operator": "NotIn", "values": [TRANSLATE]}
     others = {"matchExpressions": [*elsewhere["matchExpressions"], unopted]}
+    opted = {"matchLabels": {OPT_IN: TRANSLATE}, **elsewhere}
+    labelled = {"key": ISOLATION, "operator": "Exists"}
     by_namespace = {
         "name": f"requests.{DOMAIN}",
         **new,
-        "namespaceSelector": {"matchLabels": {OPT_IN: TRANSLATE}, **elsewhere},
+        "namespaceSelector": opted,
+        "objectSelector": {"matchExpressions": [{"key": OPT_IN, "operator": "NotIn", "values": [IGNORE]}]},
     }
     by_pod = {
         "name": f"requests-of-pods.{DOMAIN}",
@@ -102,10 +105,17 @@ def _of_new_pods(target: WebhookTarget, elsewhere: Mapping[str, Any]) -> tuple[d
         "name": f"limits.{DOMAIN}",
         **new,
         "namespaceSelector": others,
-        "objectSelector": {"matchExpressions": [{"key": ISOLATION, "operator": "Exists"}, unopted]},
+        "objectSelector": {"matchExpressions": [labelled, unopted]},
         **_NOBODY_WAITS,
     }
-    return by_namespace, by_pod, limits
+    of_ignored = {
+        "name": f"limits-of-ignored.{DOMAIN}",
+        **new,
+        "namespaceSelector": opted,
+        "objectSelector": {"matchLabels": {OPT_IN: IGNORE}, "matchExpressions": [labelled]},
+        **_NOBODY_WAITS,
+    }
+    return by_namespace, by_pod, limits, of_ignored
 
 
 def _configuration(kind: str, target: WebhookTarget, hooks: Sequence[dict[str, Any]], **more: object) -> dict[str, Any]:

@@ -59,8 +59,8 @@ _MISSING: Final = 404
 class AdapterServer(Replica):
     """One replica. It can be started once.
 
-    ``registry`` are the vendors whose words and registers are read. ``filling`` is entered while the whole cluster is
-    taken in for the first time, before which nobody is answered.
+    ``registry`` are the vendors whose resources and registers are read. ``filling`` is entered during the initial sync
+    of the whole cluster, before any request is answered.
     """
 
     def __init__(  # noqa: PLR0913 - what it is made of
@@ -128,7 +128,7 @@ class AdapterServer(Replica):
         return self._election.active and self._knows_devices.is_set()
 
     def start(self) -> None:
-        """Begins. Raises ``ConfigError`` or ``KubeError`` where there is no certificate to serve with."""
+        """Starts serving. Raises ``ConfigError`` or ``KubeError`` without a serving certificate."""
         self._endpoints.start()
         self._filler.start()
         if self._settings.devices.enabled:
@@ -211,7 +211,7 @@ class AdapterServer(Replica):
         for reflector in self._reflectors:
             if reflector is self._devices and self.lacking:
                 continue
-            # Without groups and quotas pods are told more than they need to know, and are let in all the same.
+            # Without groups and quotas pods get more warnings than necessary, and are admitted all the same.
             if reflector in self._named and reflector.last_error:
                 continue
             if not reflector.synced.is_set():

@@ -20,9 +20,9 @@ _DEVICES: Final = Collection(paths.DEVICES, "Device", optional=True)
 
 
 def cleaned(api: KubeApi, *, labels: bool, dry_run: bool) -> Iterator[str]:
-    """Removes it all, and tells each thing once it is gone; on a dry run, what would be.
+    """Removes everything, and reports each object once it is gone; on a dry run, what would be.
 
-    With ``labels`` the nodes lose the label by which they promise limits, too, unless the API server knows that another
+    With ``labels`` the nodes also lose the label that promises limits, unless the API server knows that another
     component or an administrator wrote it. Raises ``KubeError``.
     """
     nodes: set[str] = set()

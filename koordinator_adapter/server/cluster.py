@@ -15,7 +15,7 @@ import structlog
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
 from hami_plugins.kube.reflector import ObjectChange
-from hami_plugins.model.units import MiB, NodeName
+from hami_plugins.model.units import MEBIBYTE, MiB, NodeName
 from hami_plugins.wire import koordinator, koordinator_devices, lenient, objects, pods
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.koordinator import ALLOCATED_KEY, GPU_TYPE, MEMORY, AllocatedDevice
@@ -28,7 +28,6 @@ from koordinator_adapter.core.devices.publication import NodeToPublish
 from koordinator_adapter.core.injection import PodLimits
 from koordinator_adapter.core.translation.vocabulary import DEVICE_ID_LABEL, HAMI_CORE, ISOLATION, PREFIX
 
-_MEBIBYTE: Final = 1 << 20
 _NONE: Final = Koordlet(reports=False, injects=False)
 
 _log = structlog.get_logger(__name__)
@@ -102,12 +101,12 @@ class WatchedCluster:
         source = _source_of(change.object)
         same = before is not None and before.source == source
         found = before.found if before is not None and same else self._cards(change.object, name)
-        # A node tells of itself every few minutes, and facts are looked up for every node of the cluster.
+        # A node reports itself every few minutes, and facts are looked up for every node of the cluster.
         self._put(self._state.nodes, name, _Node(raw=change.object, found=found, source=source), same=same)
         self._on_dirty(name)
 
     def written(self, raw: Json) -> None:
-        """A node as it is after a write of ours, so that nothing is decided on what it was before."""
+        """A node as it is after a write by this server, so that no decision uses the state before."""
         if not self._is_older("node", NodeName(str(raw["metadata"].get("name"))), raw):
             self.node_changed(ObjectChange("modified", raw, str(raw["metadata"].get("uid"))))
 
@@ -167,12 +166,12 @@ class WatchedCluster:
                 self._state.unserved[change.uid] = str(change.object["metadata"].get("name"))
 
     def names(self) -> tuple[NodeName, ...]:
-        """Every node, and every node that only a Device object tells of."""
+        """Every node, and every node that only a Device object names."""
         with self._lock:
             return tuple({**self._state.nodes, **self._state.devices})
 
     def site(self, name: NodeName) -> tuple[NodeToPublish, Json, Json | None] | None:
-        """A node as publishing sees it, the node itself and its Device object; ``None`` where there is no such node."""
+        """A node as publishing sees it, the node itself and its Device object; ``None`` for a missing node."""
         with self._lock:
             node = self._state.nodes.get(name)
             if node is None:
@@ -238,7 +237,7 @@ class WatchedCluster:
             return found
 
     def _seen(self, kind: str, name: NodeName, raw: Json | None) -> None:
-        """What a watch has told is of this version, a deletion too."""
+        """The watched state is of this version, including deletions."""
         with self._lock:
             if raw is None:
                 self._state.versions.pop((kind, name), None)
@@ -287,7 +286,7 @@ class WatchedCluster:
         )
 
     def _recorded(self, metadata: Json) -> tuple[AllocatedDevice, ...] | None:
-        """The cards that a pod was given; ``None`` where nobody says, or nobody can read it."""
+        """The cards allocated to a pod; ``None`` if unknown or unreadable."""
         text = lenient.mapping(metadata.get("annotations")).get(ALLOCATED_KEY)
         try:
             return koordinator.decode(text).get(GPU_TYPE, ()) if isinstance(text, str) else None
@@ -315,7 +314,7 @@ def _source_of(raw: Json) -> object:
 
 
 def _version(raw: Json) -> int | None:
-    """Versions of one object grow; ``None`` where they are no numbers."""
+    """Versions of one object grow; ``None`` if they are not numbers."""
     text = str(lenient.inside(raw, "metadata").get("resourceVersion"))
     return int(text) if text.isdecimal() else None
 
@@ -329,7 +328,7 @@ def _published(raw: Json) -> _Published:
         found: DeviceObject = koordinator_devices.decode(raw)
     except WireError:
         return _Published(raw=raw)
-    sizes = [MiB(each.resources[MEMORY].ceiling // _MEBIBYTE) for each in found.cards if MEMORY in each.resources]
+    sizes = [MiB(each.resources[MEMORY].ceiling // MEBIBYTE) for each in found.cards if MEMORY in each.resources]
     return _Published(
         raw=raw,
         ids=bool(found.cards) and all(each.labels.get(DEVICE_ID_LABEL) == each.id for each in found.cards),

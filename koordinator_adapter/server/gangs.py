@@ -8,7 +8,7 @@ from hami_plugins.kube.reflector import ObjectChange
 
 
 class WatchedNames:
-    """The names of objects of one kind, as a watch tells of them.
+    """The names of objects of one kind, from a watch.
 
     They are ``namespace/name``; with ``bare`` the name alone, as Koordinator looks for quotas.
     """

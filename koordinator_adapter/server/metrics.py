@@ -1,4 +1,4 @@
-"""What the adapter's server tells Prometheus."""
+"""Prometheus metrics of the adapter's server."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Writes Device objects and the sums in nodes, from a few threads, for as long as this replica is the one to do it.
 
-What is to be written is decided by ``publishing`` and ``sums``; here are the writes, what becomes of those that fail,
-and how long Koordinator's own controller is waited for.
+``publishing`` and ``sums`` decide the writes; this module executes them, handles failures, and sets how long
+Koordinator's own controller is waited for.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LONGEST_PAUSE: Final = 60.0
 
 MOST_WRITES: Final = 3
 VAIN_SECONDS: Final = 600.0
-"""So often in so many seconds the same is written; then somebody else must be writing something else in its place."""
+"""Number of equal writes in so many seconds; beyond that another client must be overwriting them."""
 
 _log = structlog.get_logger(__name__)
 
@@ -199,7 +199,7 @@ class Publisher:
         return made, ()
 
     def _sum_up(self, node: NodeName, raw: Json, live: Json | None) -> tuple[str, ...]:
-        """Bring the sums into the node, where nobody else does; what is in the way."""
+        """Write the sums into the node, unless another component does; returns the obstacle."""
         if self._settings.node_resources == "never" or live is None or not is_ours(live):
             return ()
         past = self._past.setdefault(node, _Past())

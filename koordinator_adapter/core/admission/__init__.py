@@ -1,1 +1,1 @@
-"""What is said to pods that want to come in: other words, limits, refusals."""
+"""Admission of pods: translation, limits, refusals."""

@@ -1,7 +1,7 @@
 """What Koordinator's own validating webhook says to a container, with its gate ``ValidatePodDeviceResource`` on.
 
-Said here whatever the gate: a pod that it would refuse waits for ever where it is off. Source: Koordinator 1.7.0
-``pkg/webhook/pod/validating/verify_device_resource.go``.
+Checked here whatever the feature gate: a pod that it would refuse waits for ever where it is off. Source: Koordinator
+1.7.0 ``pkg/webhook/pod/validating/verify_device_resource.go``.
 """
 
 from __future__ import annotations

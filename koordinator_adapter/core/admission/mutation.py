@@ -13,16 +13,13 @@ from hami_plugins.errors import WireError
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.edits import made
 from hami_plugins.wire import admission, fields, pods
-from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Denied
+from hami_plugins.wire.admission_review import SENSELESS, UNREADABLE, AdmissionRequest, Allowed, Answer, Denied
 from hami_plugins.wire.fields import Json
 from koordinator_adapter.core import injection
 from koordinator_adapter.core.admission.policy import AdmissionPolicy, ClusterFacts
 from koordinator_adapter.core.translation.model import Fidelity, TranslationFinding
 from koordinator_adapter.core.translation.pods import translate
 from koordinator_adapter.core.translation.vocabulary import IGNORE, OPT_IN
-
-SENSELESS: Final = 400
-UNREADABLE: Final = 422
 
 _LONGEST_WARNING: Final = 256
 """Characters; of a longer warning an API server may show no more."""
@@ -31,7 +28,8 @@ _LONGEST_WARNING: Final = 256
 def mutate(request: AdmissionRequest, registry: Registry, policy: AdmissionPolicy, facts: ClusterFacts) -> Answer:
     """The answer to the creation of a pod. ``registry`` is one of ``reading.complete``.
 
-    Pods that request no cards, that have a node already or that do not want it are left alone.
+    Pods that request no cards, that have a node already or that do not want it are left alone, and so are those for
+    cards that Koordinator does not divide, with a warning.
     """
     if request.object is None:
         return Allowed()
@@ -45,13 +43,18 @@ def mutate(request: AdmissionRequest, registry: Registry, policy: AdmissionPolic
 
 
 def warnings_of(findings: Iterable[TranslationFinding]) -> tuple[str, ...]:
-    """What is lost, as whoever creates the pod is to see it."""
-    found = [f"{each.about}: {each.words}" for each in findings if each.fidelity is Fidelity.LOSSY]
-    return tuple(each if len(each) <= _LONGEST_WARNING else f"{each[: _LONGEST_WARNING - 3]}..." for each in found)
+    """Lost settings, as warnings for the creator of the pod."""
+    return tuple(_shortened(f"{each.about}: {each.words}") for each in findings if each.fidelity is Fidelity.LOSSY)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_WARNING else f"{text[: _LONGEST_WARNING - 3]}..."
 
 
 def _answer(raw: Json, registry: Registry, policy: AdmissionPolicy, facts: ClusterFacts) -> Answer:
     found = translate(raw, Dialect.KOORDINATOR, registry, policy.settings(facts))
+    if found.unknown:
+        return Allowed((), tuple(_shortened(f"{each.about}: {each.words}") for each in found.findings))
     if found.fidelity is Fidelity.REFUSED:
         return Denied(_reasons(found.findings), SENSELESS)
     after = made(raw, found.edits)

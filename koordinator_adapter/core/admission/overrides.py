@@ -2,7 +2,7 @@
 
 A container's own variable wins over the one that the node sets. Only the manifest is checked: the image's own
 variables, and what a program does while it runs (it can unset a variable, or call the driver past the library), are
-not. HAMi-core is no security boundary.
+not. HAMi-core is not a security boundary.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PRELOAD_ENV: Final = "LD_PRELOAD"
 
 
 class _Override(NamedTuple):
-    """What a variable does, what to do instead, and the values (in small letters) that override nothing."""
+    """The effect of a variable, the alternative, and the values (in lower case) that override nothing."""
 
     effect: str
     remedy: str = "Remove it from the container"

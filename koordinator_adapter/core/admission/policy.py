@@ -27,7 +27,7 @@ class ClusterFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionPolicy:
-    """What an operator has set.
+    """The operator's settings.
 
     ``models``, ``device_labels`` and ``card_memory`` of ``translation`` count where their names are in ``fixed``, and
     otherwise what the cluster says.

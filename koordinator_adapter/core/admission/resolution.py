@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from hami_plugins.errors import WireError
 from hami_plugins.model.edits import made
 from hami_plugins.wire import admission, pods
-from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Denied
+from hami_plugins.wire.admission_review import UNREADABLE, AdmissionRequest, Allowed, Answer, Denied
 from koordinator_adapter.core import injection
-
-_UNREADABLE: Final = 422
 
 
 def resolve(request: AdmissionRequest) -> Answer:
@@ -20,5 +16,5 @@ def resolve(request: AdmissionRequest) -> Answer:
     try:
         edits = injection.resolved(request.object, pods.pod(request.object))
     except WireError as error:
-        return Denied(str(error), _UNREADABLE)
+        return Denied(str(error), UNREADABLE)
     return Allowed(tuple(admission.patch(request.object, made(request.object, edits)))) if edits else Allowed()

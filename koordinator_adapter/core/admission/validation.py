@@ -14,7 +14,15 @@ from hami_plugins.errors import WireError
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.wire import pods
-from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Denied
+from hami_plugins.wire.admission_review import (
+    FORBIDDEN,
+    SENSELESS,
+    UNREADABLE,
+    AdmissionRequest,
+    Allowed,
+    Answer,
+    Denied,
+)
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.koordinator import current
 from koordinator_adapter.core import injection
@@ -30,10 +38,6 @@ from koordinator_adapter.core.translation.vocabulary import (
     OPT_IN,
 )
 
-FORBIDDEN: Final = 403
-SENSELESS: Final = 400
-UNREADABLE: Final = 422
-
 _CARD_NAMES: Final = KNOWN & rules.CARD_NAMES
 
 
@@ -48,13 +52,14 @@ def validate(request: AdmissionRequest, policy: AdmissionPolicy) -> Answer:
 
 
 def _of_creation(raw: Json, pod: Pod, policy: AdmissionPolicy) -> Answer:
-    if refusal := _never_scheduled(pod):
+    ignored = pod.labels.get(OPT_IN) == IGNORE
+    if not ignored and (refusal := _never_scheduled(pod)):
         return refusal
     if not any(_requests(container) for container in pod.containers):
         return Allowed()
     asked = koordinator_reader.asked_of(pod)
     if isinstance(asked, TranslationFinding):
-        return Denied(_reason(asked), SENSELESS)
+        return Allowed() if ignored else Denied(_reason(asked), SENSELESS)
     if asked is None or not injection.is_shared(asked.request):
         return Allowed()
     if pod.labels.get(ISOLATION) == HAMI_CORE and (why := overrides.first(raw, pod, asked.request)):

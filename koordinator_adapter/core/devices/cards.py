@@ -1,7 +1,7 @@
 """The cards of a node as Koordinator is to know them, out of what the node's own agents tell.
 
-Koordinator has one maker for each node, wants memory of every card, and shares cards through HAMi-core or not at all: a
-card in another mode is left out, and told.
+Koordinator supports one vendor per node, needs the memory of every card, and shares cards through HAMi-core or not at
+all: a card in another mode is left out, and reported.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hami_plugins.model.units import DeviceId, MiB, NodeName, VendorName
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors.ascend import CHIPS
 from hami_plugins.wire.koordinator import NPU_CORE, NPU_CPU, NPU_DVPP
-from koordinator_adapter.core.translation import npu
+from koordinator_adapter.core.translation.npu_templates import MODELS
 
 NVIDIA: Final = "nvidia"
 """NVIDIA, as Koordinator spells it."""
@@ -38,6 +38,10 @@ _MAKERS: Final[Mapping[VendorName, str]] = {
 """Makers as Koordinator spells them; all others by their own name."""
 
 _CHIPS: Final = {VendorName(chip.word): chip for chip in CHIPS}
+_AI_CPUS: Final = {VendorName("Ascend910A"): 14}
+"""AI CPUs of a chip for which HAMi's configuration names none. Without them no template of Koordinator's fits a node,
+because each asks for some."""
+
 _SHARED_MODES: Final = frozenset({"", "hami-core"})
 _SPELLED_BEFORE: Final = "NVIDIA-"
 _FULL: Final = 100
@@ -140,8 +144,8 @@ def _card(device: Device, name: DeviceId) -> RegisteredCard:
 
 
 def _model(device: Device) -> str:
-    """The model as koordlet spells it: without the maker that HAMi puts before NVIDIA's, dashes for spaces."""
-    known = npu.MODELS.get(device.vendor)
+    """The model as koordlet spells it: without the vendor that HAMi puts before NVIDIA's, dashes for spaces."""
+    known = MODELS.get(device.vendor)
     return known or label_value(device.model.removeprefix(_SPELLED_BEFORE) or device.model)
 
 
@@ -149,6 +153,5 @@ def _npu(device: Device) -> Iterator[tuple[str, int]]:
     chip = _CHIPS.get(device.vendor)
     if chip is not None:
         yield NPU_CORE, chip.ai_cores
-        if chip.ai_cpus:
-            yield NPU_CPU, chip.ai_cpus
+        yield NPU_CPU, chip.ai_cpus or _AI_CPUS[device.vendor]
         yield NPU_DVPP, _FULL

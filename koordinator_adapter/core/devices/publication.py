@@ -1,7 +1,8 @@
 """What is written of a node, if anything: its Device object, and the sums in the node itself.
 
-Pure: objects in, one write or a reason out. Writes hold only for the version that was read. An object without our label
-is somebody else's, and one on a node whose koordlet reports cards would be written over within seconds: both are left.
+Pure: objects in, one write or a reason out. Writes hold only for the version that was read. An object without the
+adapter's label belongs to another component, and one on a node whose koordlet reports cards would be overwritten within
+seconds: both are left.
 """
 
 from __future__ import annotations
@@ -101,12 +102,12 @@ def is_ours(live: Mapping[str, Any]) -> bool:
 def _reported(node: str) -> str:
     return (
         f"node {node}: its koordlet reports cards itself (gate Accelerators) and would overwrite any other Device "
-        "object. Switch the gate off on this node, or leave its cards to koordlet"
+        "object. Switch the feature gate off on this node, or leave its cards to koordlet"
     )
 
 
 def contested(node: str, live: Mapping[str, Any] | None) -> str:
-    """What is to be known of an object of ours that somebody else changes, or deletes, again and again."""
+    """The note on an object of the adapter that another client changes, or deletes, again and again."""
     does = "changes its Device object" if live is not None else "deletes its Device object"
     return (
         f"node {node}: another client{_writers(live or {})} {does} after each write by this server; it is left "
@@ -139,7 +140,7 @@ def _readable(live: Mapping[str, Any], node: NodeName) -> DeviceObject:
 
 
 def _others(live: Mapping[str, Any] | None) -> list[Json]:
-    """Devices that are no cards, with all that stands there: they are somebody else's.
+    """Devices that are not cards, with all their content: they belong to other components.
 
     One without a number is not among them: it ends Koordinator's scheduler (Koordinator 1.7.0
     ``pkg/scheduler/plugins/deviceshare/device_cache.go``).
@@ -149,7 +150,7 @@ def _others(live: Mapping[str, Any] | None) -> list[Json]:
 
 
 def _is_published(wanted: DeviceObject, known: DeviceObject, live: Mapping[str, Any], *, others: int) -> bool:
-    """Whether the object says what is wanted, and beside it nothing but so many devices of others."""
+    """Whether the object has the intended cards, and otherwise only so many foreign devices."""
     return (
         {each.minor: each for each in known.cards} == {each.minor: each for each in wanted.cards}
         and (known.labels, known.annotations) == (wanted.labels, wanted.annotations)

@@ -61,7 +61,7 @@ def change_of(node: Mapping[str, Any], published: DeviceObject | None) -> Json |
 
 
 def labels_of(node: Mapping[str, Any], published: DeviceObject | None) -> Json | None:
-    """The merge patch that brings maker and model onto the node; ``None`` where they are there.
+    """The merge patch that writes vendor and model onto the node; ``None`` if they are there.
 
     As with Koordinator's controller, labels that have come once are not taken away.
     """

@@ -1,4 +1,4 @@
-"""The Device object that a node is to have: its cards, and those that are gone while somebody still holds them."""
+"""The intended Device object of a node: its cards, and removed ones while a pod still holds them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from hami_plugins.model.pods import ResourceList
 from hami_plugins.model.quantity import NANO, Quantity
-from hami_plugins.model.units import DeviceId, NodeName
+from hami_plugins.model.units import MEBIBYTE, DeviceId, NodeName
 from hami_plugins.wire import quantity
 from hami_plugins.wire.koordinator import CORE, GPU_TYPE, MEMORY, RATIO
 from hami_plugins.wire.koordinator_devices import (
@@ -29,7 +29,6 @@ HEALTHY: Final = "Healthy"
 UNHEALTHY_REASON: Final = "Unhealthy"
 VANISHED_REASON: Final = "Vanished"
 
-MEBIBYTE: Final = 1 << 20
 _FULL: Final = 100
 
 
@@ -79,8 +78,8 @@ def wanted(found: NodeCards, live: DeviceObject | None, held: Collection[int], n
 def _gone(
     found: NodeCards, before: Mapping[DeviceId, PublishedDevice], present: Collection[DeviceId], held: Collection[int]
 ) -> list[PublishedDevice]:
-    """Cards that were there. They are remembered while pods hold their numbers, and while nobody tells of any card:
-    an agent that starts anew has the same cards, and each has to find its number again."""
+    """Earlier cards. They are remembered while pods hold their numbers, and while no component reports any card: a
+    restarted agent has the same cards, and each has to find its number again."""
     missing = [each for name, each in before.items() if name not in present]
     if not found.cards or not found.certain:
         return missing
@@ -88,7 +87,7 @@ def _gone(
 
 
 def _elsewhere(found: NodeCards, numbers: Mapping[DeviceId, int]) -> list[str]:
-    """What happens to cards whose number is no longer their place (Koordinator 1.7.0
+    """The effect on cards whose number differs from their place (Koordinator 1.7.0
     ``pkg/koordlet/runtimehooks/hooks/gpu/gpu.go``).
 
     Koordinator's records name cards by number; koordlet's hook shows them by it, and NVIDIA's runtime takes such a
@@ -116,9 +115,9 @@ def _published(card: RegisteredCard, minor: int, before: PublishedDevice | None,
         minor=minor,
         id=card.id,
         resources=_amounts(amounts),
-        # An id that is no value of a label is no label: half of it could be somebody else's.
+        # An id that is not a valid label value is left out: a truncated one could be another card's.
         labels={key: value for key, value in labels.items() if value and (key != DEVICE_ID_LABEL or value == card.id)},
-        # Nobody tells of switches, and a topology without one is illegal: each card is alone on its own.
+        # No component reports switches, and a topology without one is invalid: each card is alone on its own.
         place=CardPlace(numa=card.numa, pcie=card.id),
         conditions=before.conditions if before else (),
     )
@@ -151,7 +150,7 @@ def _with(device: PublishedDevice, *, healthy: bool, conditions: tuple[DeviceCon
 
 
 def _labels(found: NodeCards, live: DeviceObject | None) -> Mapping[str, str]:
-    """Maker and model of the first card; as before where nobody tells of any."""
+    """Vendor and model of the first card; unchanged while no card is reported."""
     if not found.cards:
         return {} if live is None else live.labels
     first = min(found.cards, key=lambda each: each.index)

@@ -9,8 +9,11 @@ from typing import Final
 
 import orjson
 
+from hami_plugins.allocations.manifests.account_policies import UNLISTED
+from hami_plugins.allocations.manifests.allocation_policy import account
+from hami_plugins.engine.koordinator import SCHEDULER
 from hami_plugins.wire import documents
-from hami_plugins.wire.koordinator import SHARED
+from hami_plugins.wire.koordinator import ALLOCATED_KEY, SHARED
 from koordinator_adapter.core.devices import koordlet
 from koordinator_adapter.core.doctor.evidence import (
     ClusterProgram,
@@ -98,7 +101,7 @@ def shared_slots(evidence: Evidence) -> Iterator[DoctorFinding]:
 
 
 def node_agent(evidence: Evidence) -> Iterator[DoctorFinding]:
-    """koordlet reports cards and puts limits into containers only where it is told to."""
+    """koordlet reports cards and puts limits into containers only if it is configured to."""
     agent = evidence.program(KOORDLET)
     if agent is None or not (evidence.devices or _promised(evidence)):
         return
@@ -108,7 +111,7 @@ def node_agent(evidence: Evidence) -> Iterator[DoctorFinding]:
             check="koordlet",
             severity=DoctorSeverity.ERROR,
             about=agent.full_name,
-            words="reports no cards: the gate Accelerators is off and no other component publishes Device objects",
+            words="reports no cards: feature gate Accelerators is off and no other component publishes Device objects",
             fix=agent.with_gate(koordlet.ACCELERATORS),
         )
     if not _promised(evidence) or evidence.program(OWN_PROGRAM) is not None:
@@ -118,7 +121,7 @@ def node_agent(evidence: Evidence) -> Iterator[DoctorFinding]:
             check="koordlet",
             severity=DoctorSeverity.ERROR,
             about=agent.full_name,
-            words=f"puts no limits into containers (the gate GPUEnvInject is off), although {ISOLATION} promises them",
+            words=f"puts no limits into containers (feature gate GPUEnvInject is off), but {ISOLATION} promises them",
             fix=agent.with_gate(koordlet.INJECTION),
         )
     if (agent.flag("enable-nri-runtime-hook") or "").lower() == "false":
@@ -224,7 +227,28 @@ def hooks(evidence: Evidence) -> Iterator[DoctorFinding]:
     )
 
 
-CHECKS: Final = (colocation, shared_slots, node_agent, runtimes, library, profiles, hooks)
+def writers(evidence: Evidence) -> Iterator[DoctorFinding]:
+    """Koordinator's scheduler may write what it records: an admission policy that neither lists it nor trusts its name
+    in every namespace stops every pod with cards. Its right to bind pods is not looked up: without it nothing works."""
+    scheduler = evidence.program(SCHEDULER)
+    if scheduler is None:
+        return
+    user = account(scheduler.namespace, scheduler.account)
+    for name, conditions in sorted(evidence.policies.items()):
+        known = (user, f"system:serviceaccounts:{scheduler.namespace}", f'":{scheduler.account}"')
+        trusted = any(each in conditions for each in known)
+        if ALLOCATED_KEY in conditions and UNLISTED in conditions and not trusted:
+            words = f"does not list {user}, so that {scheduler.full_name} binds no pod with cards"
+            yield DoctorFinding(
+                check="record-writers",
+                severity=DoctorSeverity.ERROR,
+                about=f"validatingadmissionpolicy/{name}",
+                words=words,
+                fix=f"helm upgrade --reuse-values RELEASE CHART --set 'allocationPolicy.users={{{user}}}'",
+            )
+
+
+CHECKS: Final = (colocation, shared_slots, node_agent, runtimes, library, profiles, hooks, writers)
 
 
 def _promised(evidence: Evidence) -> bool:

@@ -46,11 +46,11 @@ class DiagnosisDocument(TypedDict):
     kind: Literal["Diagnosis"]
     findings: list[DiagnosisFindingDocument]
     notLookedAt: list[str]
-    """What the listing has nothing of, so that nothing is known about it."""
+    """Kinds that the listing lacks, whose state is therefore unknown."""
 
 
 class Diagnosis(NamedTuple):
-    """What is wrong, the worst first, and what nobody could look at."""
+    """The findings, the worst first, and the checks that could not run."""
 
     findings: tuple[DoctorFinding, ...]
     unseen: tuple[str, ...]

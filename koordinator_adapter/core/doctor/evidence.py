@@ -61,6 +61,7 @@ class ClusterProgram:
     namespace: str
     name: str
     parts: tuple[ProgramContainer, ...] = ()
+    account: str = "default"
 
     @property
     def full_name(self) -> str:
@@ -144,8 +145,9 @@ class UnfinishedPod:
 class Evidence:
     """Everything that was looked at. ``kinds`` are those of which there is anything, or which were asked for.
 
-    ``settings`` are ConfigMaps by ``namespace/name``; ``schedulers`` are the profiles found in them, ``injections`` the
-    modes of injection in those of the adapter's own.
+    ``policies`` are the match conditions of admission policies by name. ``settings`` are ConfigMaps by
+    ``namespace/name``; ``schedulers`` are the profiles found in them, ``injections`` the modes of injection in those of
+    the adapter's own.
     """
 
     kinds: frozenset[str]
@@ -154,6 +156,7 @@ class Evidence:
     pods: tuple[UnfinishedPod, ...] = ()
     programs: tuple[ClusterProgram, ...] = ()
     hooks: tuple[Hook, ...] = ()
+    policies: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     schedulers: tuple[tuple[str, Json], ...] = ()
     injections: Mapping[str, str] = field(default_factory=dict)

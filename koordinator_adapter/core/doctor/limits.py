@@ -25,7 +25,7 @@ def records(evidence: Evidence) -> Iterator[DoctorFinding]:
             check="limits-webhook",
             severity=DoctorSeverity.ERROR,
             about=f"configmap/{place}",
-            words=f"says injection.mode: {mode}, and there is no webhook {RECORDS_WEBHOOK}: the limits of pods that "
+            words=f"says injection.mode: {mode}, and the webhook {RECORDS_WEBHOOK} is missing: the limits of pods that "
             "wait for them are not written, and their containers see no card",
             fix=f"kubectl -n {namespace} get configmap {name} -o jsonpath='{{.data.settings\\.yaml}}' > settings.yaml "
             "&& hami-plugins koordinator webhooks --config settings.yaml | kubectl apply -f -",

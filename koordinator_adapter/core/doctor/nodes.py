@@ -24,7 +24,7 @@ from koordinator_adapter.core.doctor.evidence import (
     merge_patch,
     several,
 )
-from koordinator_adapter.core.translation.vocabulary import HAMI_CORE, ISOLATION
+from koordinator_adapter.core.translation.vocabulary import HAMI_CORE, ISOLATION, VENDOR_LABEL
 
 _TOLERATED: Final = 0.1
 """By how much Koordinator's manager lets a node's sums differ before it writes them again."""
@@ -105,8 +105,17 @@ def labels(evidence: Evidence) -> Iterator[DoctorFinding]:
             )
 
 
+def vendors(evidence: Evidence) -> Iterator[DoctorFinding]:
+    """Nodes say whose cards they have: translated pods select them by it, and without it they fit nowhere."""
+    for machine, published in evidence.card_nodes():
+        if published.vendor and machine.labels.get(VENDOR_LABEL) != published.vendor:
+            words = f"lacks the label {VENDOR_LABEL}={published.vendor} of its Device object: translated pods select it"
+            fix = "kubectl -n koordinator-system rollout restart deployment koord-manager   # it copies the label"
+            yield _node(machine, "vendor-label", DoctorSeverity.WARNING, words, fix)
+
+
 def rivals(evidence: Evidence) -> Iterator[DoctorFinding]:
-    """One owner of the cards of a node: a device plugin beside Koordinator gives them out a second time."""
+    """One owner of the cards of a node: a device plugin next to Koordinator allocates them a second time."""
     plugins = {
         each.pod.node: each
         for each in evidence.pods
@@ -176,11 +185,11 @@ def numbers(evidence: Evidence) -> Iterator[DoctorFinding]:
         )
 
 
-CHECKS: Final = (objects, numbers, sums, labels, rivals)
+CHECKS: Final = (objects, numbers, sums, labels, vendors, rivals)
 
 
 def _moved(machine: NodeEvidence, published: DeviceObject) -> list[str]:
-    """Cards whose number is not their place; where no agent tells of places, cards stand in the order of numbers."""
+    """Cards whose number is not their place; if no agent reports places, cards are in the order of numbers."""
     there = sorted(each.minor for each in published.cards if not _is_gone(each))
     return [
         f"card {each.minor} is in place {place}"
@@ -246,7 +255,7 @@ def _kept_off(namespace: str, owner: str) -> str:
 
 
 def _emptied(machine: NodeEvidence, offered: list[str]) -> str:
-    """The command that takes resources off a node that nobody offers any more."""
+    """The command that removes resources from a node that no component offers any more."""
     places = [f"/status/{part}/{name.replace('/', '~1')}" for name in offered for part in ("capacity", "allocatable")]
     text = documents.dump([{"op": "remove", "path": place} for place in places])
     return f"kubectl patch node {machine.name} --subresource=status --type=json -p {shlex.quote(text)}"

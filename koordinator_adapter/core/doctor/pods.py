@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hami_plugins.engine.demand import WHOLE
 from hami_plugins.errors import WireError
 from hami_plugins.model.pods import Pod
 from hami_plugins.vendors import nvidia, volcano
 from hami_plugins.wire import koordinator as wire
+from koordinator_adapter.core import injection
 from koordinator_adapter.core.doctor.evidence import (
     DoctorFinding,
     DoctorSeverity,
@@ -31,7 +31,7 @@ _DEVICE_PLUGIN_CARDS: Final = wire.WHOLE_CARDS
 
 
 def requests(evidence: Evidence) -> Iterator[DoctorFinding]:
-    """What pods ask for means something, and somebody completes it."""
+    """Pods' requests have a meaning, and a webhook completes them."""
     for each in _koordinators(evidence):
         asked = koordinator_reader.asked_of(each.pod)
         if isinstance(asked, Objection):
@@ -52,7 +52,7 @@ def limits(evidence: Evidence) -> Iterator[DoctorFinding]:
     """Pods that share cards are limited only where their label says so, and need a nodeSelector to be placed well."""
     for each in _koordinators(evidence):
         asked = koordinator_reader.asked_of(each.pod)
-        if not isinstance(asked, RequestedDevices) or asked.request.memory == WHOLE:
+        if not isinstance(asked, RequestedDevices) or not injection.is_shared(asked.request):
             continue
         provider = each.pod.labels.get(ISOLATION)
         if provider is None:
@@ -66,7 +66,7 @@ def limits(evidence: Evidence) -> Iterator[DoctorFinding]:
 
 
 def records(evidence: Evidence) -> Iterator[DoctorFinding]:
-    """Whoever holds a card that Koordinator gives out is counted there."""
+    """A pod with a card that Koordinator allocates is counted there."""
     for each in evidence.pods:
         pod = each.pod
         published = evidence.devices.get(pod.node) if pod.node is not None else None

@@ -70,12 +70,12 @@ def is_quota(raw: Mapping[str, object], target: Dialect) -> bool:
 
 
 def owner_of(raw: Mapping[str, object]) -> Mapping[str, object] | None:
-    """Who makes an object and puts it right, if somebody does."""
+    """The owner that creates an object and reverts changes to it, if it has one."""
     return next((each for each in pods.owners(raw) if each.get("controller")), None)
 
 
 def served(raw: Mapping[str, object]) -> bool:
-    """Whether an object is one that a migration changes: of a known kind, and nobody else's part."""
+    """Whether a migration changes the object: of a known kind, and not part of another object."""
     return kind_of(raw) in SERVED and owner_of(raw) is None
 
 

@@ -30,7 +30,7 @@ from koordinator_adapter.core.translation.vocabulary import GROUP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationPlan:
-    """The steps in their order, and everything to know beside them."""
+    """The steps in their order, and notes."""
 
     target: Dialect
     steps: tuple[MigrationStep, ...]
@@ -46,9 +46,8 @@ class MigrationPlan:
 class MigrationSource:
     """What a migration starts from: workloads and groups, pods, and what is published of nodes' cards.
 
-    ``owned`` are workloads that another object makes and puts right.
-    ``groups`` are all PodGroups, those that are another object's part, too; ``quotas`` the quotas or queues of the
-    target's scheduler in the whole cluster.
+    ``owned`` are workloads that another object creates and reconciles. ``groups`` are all PodGroups, including those
+    that are part of another object; ``quotas`` the quotas or queues of the target's scheduler in the whole cluster.
     """
 
     workloads: tuple[Json, ...] = ()
@@ -191,7 +190,7 @@ def _of_file(raw: Json, file: File) -> Iterator[tuple[MigrationStep, frozenset[s
 
 
 def _groups_of(document: Document) -> frozenset[str]:
-    """The paths of the PodGroups that the pods of an object are of, whoever places them."""
+    """The paths of the PodGroups of an object's pods, whichever scheduler places them."""
     subject = subject_of(document, namespace="default")
     keys = {
         GROUPS[Dialect.KOORDINATOR]: GROUP,
@@ -214,7 +213,7 @@ def _left(file: File) -> Iterator[Left]:
 
 
 def _group_beside(raw: Json, target: Dialect, registry: Registry, settings: TranslationOptions) -> str:
-    """The PodGroup beside which a member without cards has to be translated; empty for whatever asks for cards."""
+    """The PodGroup that has to be translated with a member without cards; empty for pods that request cards."""
     (document,) = manifests.read(documents.dump(submission(raw)), source="")
     for view in subject_of(document, namespace="default").pods:
         if view.pod is None or words_of(view.pod, registry, settings):
@@ -226,7 +225,7 @@ def _group_beside(raw: Json, target: Dialect, registry: Registry, settings: Tran
 
 
 def _by_hand(raw: Json, target: Dialect, settings: TranslationOptions, beside: str) -> str:
-    """The command that makes an object anew in other words, with the PodGroup ``beside`` it if one is needed."""
+    """The command that recreates an object in the other dialect, and the PodGroup ``beside`` if needed."""
     _, namespace, name = name_of(raw).split("/")
     kind = str(raw["kind"]).lower()
     kind = "vcjob" if "volcano" in str(raw.get("apiVersion")) else kind

@@ -1,7 +1,7 @@
 """One step of a migration as a value: what it changes of which object, from what and to what.
 
 A step looks only at the places that it changes, so it can tell of any object whether the step is still to come, has
-been taken, or has been overtaken by somebody else's change.
+been taken, or has been overtaken by another client's change.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from koordinator_adapter.core.translation.model import at as value_at
 
 
 class StepKind(StrEnum):
-    """What a step is for: what running pods hold, groups that pods belong to, workloads that make pods."""
+    """The purpose of a step: allocations of running pods, groups that pods belong to, workloads that create pods."""
 
     RECORD = "record"
     GROUP = "group"
@@ -31,8 +31,8 @@ class StepKind(StrEnum):
 class StepState(StrEnum):
     """How an object stands to a step.
 
-    ``GONE`` is one that is not there, or another one of its name; ``FOREIGN`` one that is as the step would make it,
-    and was made by somebody else.
+    ``GONE``: the object is deleted, or replaced by another of its name; ``FOREIGN``: it is as the step would make it,
+    and another client made it.
     """
 
     BEFORE = "before"
@@ -43,11 +43,11 @@ class StepState(StrEnum):
 
 
 MADE_BY: Final = "hami-plugins.io/migration"
-"""Annotation of objects that a migration has made: the name of its journal, so that nobody else's are taken back."""
+"""Annotation of objects that a migration has created: the name of its journal, so that only its own are undone."""
 
 _AMOUNTS: Final = frozenset({"limits", "requests", "minResources"})
 _TEXTS: Final = frozenset({"annotations", "labels", "nodeSelector"})
-"""Members of which others write some, too, and of which an empty one is none."""
+"""Members that other clients may write as well, and of which an empty one counts as missing."""
 
 _MADE_BY_PATH: Final[Path] = ("metadata", "annotations", MADE_BY)
 
@@ -105,7 +105,7 @@ def differences(before: object, after: object, path: Path = ()) -> Iterator[Fiel
 
 
 def signed(step: MigrationStep, maker: str) -> MigrationStep:
-    """The step as one of the migration with this name; only what it makes tells of it."""
+    """The step as one of the migration with this name; only created objects are marked."""
     return step if step.made is None else replace(step, made=made(step.made, [PutEdit(_MADE_BY_PATH, maker)]))
 
 

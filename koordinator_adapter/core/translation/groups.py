@@ -74,7 +74,7 @@ def gang(case: TranslationContext) -> Iterator[Change]:
 
 
 def _missing_group(case: TranslationContext, name: str, where: Path) -> Iterator[Change]:
-    """Whoever names a group waits for the object; Volcano's is made where the pods say how many they are."""
+    """A pod that names a group waits for the object; Volcano's is created if the pods have its size."""
     if case.target is Dialect.VOLCANO and _is_described(case, name):
         return
     version = KOORDINATOR_GROUP if case.target is Dialect.KOORDINATOR else VOLCANO_GROUP
@@ -88,7 +88,7 @@ def _missing_group(case: TranslationContext, name: str, where: Path) -> Iterator
 
 
 def gang_details(case: TranslationContext) -> Iterator[Change]:
-    """What Koordinator's pods say of their gang beside its name."""
+    """Gang annotations of Koordinator's pods besides the name."""
     if case.source is not Dialect.KOORDINATOR or case.target is case.source:
         return
     for key, value in case.pod.annotations.items():

@@ -114,7 +114,7 @@ def _job(name: str, raw: Json, part: tuple[str, Json, Json], whither: tuple[Dial
     if pod.get("restartPolicy") not in {"Never", "OnFailure"}:
         pod["restartPolicy"] = "Never"
     if pod.get("schedulerName") in {None, "", settings.schedulers[Dialect.VOLCANO]}:
-        # A task without cards, too, is a member of the gang, and given to whoever starts that.
+        # A task without cards is also a member of the gang, and goes to the scheduler that starts it.
         pod["schedulerName"] = settings.schedulers[target]
     if spec.get("priorityClassName"):
         pod.setdefault("priorityClassName", spec["priorityClassName"])

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from difflib import get_close_matches
 from typing import Final
 
 from hami_plugins.engine import koordinator
-from hami_plugins.engine.koordinator import CARD_NAMES, FULL, IllegalRequest
+from hami_plugins.engine.koordinator import CARD_NAMES, FULL, AmountRefusal, IllegalRequest
 from hami_plugins.model.pods import Pod
-from hami_plugins.model.quantity import NANO, Quantity
-from hami_plugins.model.requests import Absolute, ContainerKind, DeviceRequest, MemoryDemand, Percent
-from hami_plugins.model.units import INT32_MAX, CoreShare, MiB, VendorName
-from hami_plugins.wire.koordinator import CORE, MEMORY, NPU_CORE, RATIO, SHARED, current, misspells_hami_core
-from hami_plugins.wire.pods import booked_for
+from hami_plugins.model.requests import ContainerKind, DeviceRequest
+from hami_plugins.model.units import CoreShare, VendorName
+from hami_plugins.vendors.koordinator import summed
+from hami_plugins.wire.koordinator import CORE, NPU_CORE, current, misspells_hami_core
 from koordinator_adapter.core.refusals import cause_of
 from koordinator_adapter.core.translation import npu
 from koordinator_adapter.core.translation.model import RequestedDevices, TranslationFinding, container_path, refused
@@ -27,12 +25,12 @@ from koordinator_adapter.core.translation.vocabulary import (
     NO_CORE_LIMIT,
     PREFIX,
     VENDOR_LABEL,
+    VENDORS,
 )
 
 NVIDIA: Final = VendorName("NVIDIA")
-MEBIBYTE: Final = 1 << 20
-_NVIDIA_LABEL: Final = "nvidia"
-_OTHERS: Final = {"amd.com/gpu": VendorName("AMD"), "dcu.com/gpu": VendorName("DCU")}
+WHOLE_ONLY: Final = {VendorName("AMD"): "amd.com/gpu", VendorName("DCU"): "dcu.com/gpu"}
+"""Vendors whose cards Koordinator knows whole, by the name of a device plugin."""
 
 
 def asked_of(pod: Pod) -> RequestedDevices | TranslationFinding | None:
@@ -48,7 +46,7 @@ def asked_of(pod: Pod) -> RequestedDevices | TranslationFinding | None:
         return mismatch
     if len(asking) == 1:
         return _request(pod, asking[0], amounts_of(pod, asking[0]))
-    total = summed(pod)
+    total = summed(pod, completed=True)
     return several(pod, "no template is the sum of two") if NPU_CORE in total else _request(pod, asking[0], total)
 
 
@@ -58,22 +56,9 @@ def asking_of(pod: Pod) -> Sequence[int]:
     return sorted(asking, key=lambda at: pod.containers[at].kind is not ContainerKind.APP)
 
 
-def summed(pod: Pod) -> Mapping[str, int]:
-    """The one request that Koordinator makes of all containers: the sum of the applications, each completed as its
-    webhook does, or what the largest init container names (Koordinator 1.7.0
-    ``pkg/webhook/pod/mutating/device_resource_spec.go``)."""
-    completed = []
-    for at, container in enumerate(pod.containers):
-        amounts = amounts_of(pod, at)
-        amounts = koordinator.normalised(amounts) if container.kind is ContainerKind.APP else amounts
-        requests = {name: Quantity(amount * NANO, str(amount)) for name, amount in amounts.items()}
-        completed.append(replace(container, requests=requests))
-    return {name: nano // NANO for name, nano in booked_for(completed).items()}
-
-
 def several(pod: Pod, why: str) -> TranslationFinding:
     """The refusal of cards in more than one container."""
-    asking, total = asking_of(pod), summed(pod)
+    asking, total = asking_of(pod), summed(pod, completed=True)
     names = ", ".join(pod.containers[at].name for at in asking)
     sums = ", ".join(f"{name} {total[name]}" for name in sorted(total))
     return refused(
@@ -91,11 +76,9 @@ def _request(pod: Pod, at: int, amounts: Mapping[str, int]) -> RequestedDevices 
     if isinstance(found, IllegalRequest):
         cause = cause_of(found.words)
         return refused("resources", f"Koordinator refuses the pod: {found.words}", cause.remedy if cause else "")
-    if found.count > INT32_MAX:
-        return refused(SHARED, f"{found.count} cards are more than any protocol carries", "ask for fewer")
-    memory = _memory(found.per_card)
-    if isinstance(memory, TranslationFinding):
-        return memory
+    memory = koordinator.memory_of(found)
+    if isinstance(memory, AmountRefusal):
+        return refused(memory.resource, memory.words, memory.remedy)
     cores = found.per_card.get(CORE, 0) if found.shared else FULL
     if pod.annotations.get(NO_CORE_LIMIT) == str(cores):
         cores = 0
@@ -105,12 +88,14 @@ def _request(pod: Pod, at: int, amounts: Mapping[str, int]) -> RequestedDevices 
 
 
 def _vendor(pod: Pod, amounts: Mapping[str, int]) -> VendorName:
-    """Whose cards are meant: Koordinator's resources are the same for all makers, the nodes' label is not."""
+    """The vendor of the requested cards: Koordinator's resources are the same for all, the nodes' label is not."""
     asked = {name for container in pod.containers for name in (*container.limits, *container.requests)}
     beside = next((vendor for name, vendor in BESIDE.items() if name in asked), NVIDIA)
-    named = next((vendor for name, vendor in _OTHERS.items() if name in amounts), beside)
-    label = dict(pod.constraints.selector).get(VENDOR_LABEL, _NVIDIA_LABEL)
-    return named if label == _NVIDIA_LABEL else VendorName(label)
+    named = next((vendor for vendor, name in WHOLE_ONLY.items() if name in amounts), beside)
+    label = dict(pod.constraints.selector).get(VENDOR_LABEL)
+    if label in {None, VENDORS[NVIDIA]}:
+        return named
+    return next((vendor for vendor, text in VENDORS.items() if text == label), VendorName(str(label)))
 
 
 def amounts_of(pod: Pod, container: int) -> Mapping[str, int]:
@@ -149,19 +134,3 @@ def _mismatch(pod: Pod, at: int) -> TranslationFinding | None:
             words = f"requests say {asked}, limits {amount}: the API server refuses that of an extended resource"
             return refused(name, words, "write the same amount in both", path=path)
     return None
-
-
-def _memory(per_card: Mapping[str, int]) -> MemoryDemand | TranslationFinding:
-    if RATIO in per_card:
-        return Percent(min(per_card[RATIO], FULL))
-    size = per_card[MEMORY]
-    mebibytes = size // MEBIBYTE
-    if not mebibytes:
-        return refused(
-            MEMORY,
-            f"{size} bytes on each card are less than 1 MiB; the amount is in bytes",
-            f"write {size}Mi if MiB were meant",
-        )
-    if mebibytes > INT32_MAX:
-        return refused(MEMORY, f"{mebibytes} MiB on each card are more than any protocol carries", "ask for less")
-    return Absolute(MiB(mebibytes))

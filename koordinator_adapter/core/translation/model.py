@@ -52,16 +52,15 @@ def _schedulers() -> Mapping[Dialect, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslationOptions:
-    """What a translation has to know of the cluster that it is for.
+    """The target cluster's facts that a translation needs.
 
     ``profiles`` names the schedulers (profiles of Koordinator) that pack or spread, by the policy's word.
     ``slices_per_card`` belongs to ``NoCoreLimit.SHARE``. ``models`` are the cards of the cluster as its nodes' labels
-    spell them; ``device_labels`` says that Device objects carry the ids of cards as labels; ``card_memory`` is the
-    largest card, if it is known, and ``card_sizes`` are those of all cards that are. ``runtime_class`` is given to pods
-    that name none, empty for none.
-    ``unserved`` are namespaces that Koordinator's webhook leaves out. ``groups`` (by full name) and ``quotas`` are the
-    PodGroups and the quotas or queues that are there for the target's scheduler, or will be; ``moved`` are the gangs
-    that go to it as a whole, members without cards, too.
+    spell them; ``device_labels``: Device objects carry the ids of cards as labels; ``card_memory`` is the largest card,
+    if it is known, and ``card_sizes`` are those of all cards that are. ``runtime_class`` is given to pods that name
+    none, empty for none. ``unserved`` are namespaces that Koordinator's webhook leaves out. ``groups`` (by full name)
+    and ``quotas`` are the PodGroups and the quotas or queues that are there for the target's scheduler, or will be;
+    ``moved`` are the gangs that go to it as a whole, including members without cards.
     """
 
     schedulers: Mapping[Dialect, str] = field(default_factory=_schedulers)
@@ -121,12 +120,16 @@ Rule = Callable[[TranslationContext], Iterable[Change]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Translation:
-    """What becomes of one pod. ``source`` is ``None`` for one that asks for no cards; refused ones have no edits."""
+    """What becomes of one pod. ``source`` is ``None`` for one that asks for no cards; refused ones have no edits.
+
+    ``unknown`` says that the target divides no card that the pod asks for, so that there is nothing to translate.
+    """
 
     source: Dialect | None
     target: Dialect
     edits: tuple[Edit, ...] = ()
     findings: tuple[TranslationFinding, ...] = ()
+    unknown: bool = False
 
     @property
     def fidelity(self) -> Fidelity:

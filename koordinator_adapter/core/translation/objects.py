@@ -14,11 +14,11 @@ from hami_plugins.engine.koordinator import FULL
 from hami_plugins.errors import WireError
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.quantity import NANO, Quantity
+from hami_plugins.model.units import MEBIBYTE
 from hami_plugins.vendors import nvidia, volcano
 from hami_plugins.wire import documents, fields, quantity
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.koordinator import CORE, GPU, MEMORY, RATIO, SHARED, WHOLE_CARDS, current
-from koordinator_adapter.core.translation.koordinator_reader import MEBIBYTE
 from koordinator_adapter.core.translation.model import TranslationFinding, lost, refused
 from koordinator_adapter.core.translation.vocabulary import GANG_PREFIX, KNOWN, QUOTA_PREFIX
 
@@ -94,7 +94,7 @@ def turned(raw: Json, target: Dialect, *, namespace: str) -> Turned | None:
 def sums(amounts: Json, source: Dialect, target: Dialect, place: str) -> dict[str, object]:
     """A resource list that sums up pods, in other names and units; other resources stay.
 
-    Percentages of whole cards and cards by their makers' names become cards, where no number of cards is given.
+    Percentages of whole cards and cards by their vendors' names become cards, if the pod gives no number of cards.
     """
     becomes = dict(zip(_NAMES[source], _NAMES[target], strict=True))
     found: dict[str, object] = {}

@@ -12,6 +12,7 @@ from hami_plugins.engine.policies import DEVICE_POLICY_KEY, NODE_POLICY_KEY
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.edits import DropEdit, PutEdit
 from hami_plugins.wire import scoring_weights
+from koordinator_adapter.core.translation.koordinator_reader import NVIDIA
 from koordinator_adapter.core.translation.model import (
     Change,
     TranslationContext,
@@ -21,16 +22,23 @@ from koordinator_adapter.core.translation.model import (
     lost,
     refused,
 )
-from koordinator_adapter.core.translation.vocabulary import HAMI_CORE, ISOLATION, SCHEDULER_LABEL, VENDOR_LABEL
+from koordinator_adapter.core.translation.vocabulary import (
+    HAMI_CORE,
+    ISOLATION,
+    SCHEDULER_LABEL,
+    VENDOR_LABEL,
+    VENDORS,
+)
 
 _SCHEDULER: Final = ("spec", "schedulerName")
 _LABEL: Final = ("metadata", "labels", ISOLATION)
-_SELECTOR: Final = ("spec", "nodeSelector", ISOLATION)
+_NODE_SELECTOR: Final = ("spec", "nodeSelector")
+_SELECTOR: Final = (*_NODE_SELECTOR, ISOLATION)
 _POLICIES: Final = (NODE_POLICY_KEY, DEVICE_POLICY_KEY)
 
 
 def namespace(case: TranslationContext) -> Iterator[Change]:
-    """Koordinator's webhook leaves some namespaces out, and then nobody completes or checks a pod."""
+    """Koordinator's webhook leaves some namespaces out; pods there are neither completed nor checked."""
     if case.target is Dialect.KOORDINATOR and case.pod.namespace in case.settings.unserved:
         yield refused(
             "namespace",
@@ -40,7 +48,7 @@ def namespace(case: TranslationContext) -> Iterator[Change]:
 
 
 def node(case: TranslationContext) -> Iterator[Change]:
-    """A pod that names its node is asked of no scheduler: nobody records its cards, so they are given away again."""
+    """A pod that names its node bypasses every scheduler: its cards are not recorded, so they are allocated again."""
     if case.pod.node is not None and case.source is not case.target:
         yield refused(
             "nodeName",
@@ -51,7 +59,7 @@ def node(case: TranslationContext) -> Iterator[Change]:
 
 
 def scheduler(case: TranslationContext) -> Iterator[Change]:
-    """The scheduler of the target; a pod that somebody gave to a third one is not taken from it."""
+    """The scheduler of the target; a pod of a third scheduler stays with it."""
     settings, named = case.settings, case.pod.labels.get(SCHEDULER_LABEL) or case.pod.scheduler
     own = {settings.schedulers[case.source], "", DEFAULT_SCHEDULER}
     if case.source is Dialect.KOORDINATOR:
@@ -127,6 +135,22 @@ def _limits_today(case: TranslationContext) -> str:
     return f"{provider!r} isolates the pod today; under {case.target} HAMi-core does"
 
 
+def vendor(case: TranslationContext) -> Iterator[Change]:
+    """Whose cards are meant: Koordinator's resources are the same for all vendors, the label of nodes is not.
+
+    koordlet and koord-manager write the label from 1.7.0 on.
+    """
+    if case.target is not Dialect.KOORDINATOR or case.source is case.target:
+        return
+    wanted = VENDORS[NVIDIA]
+    selected = dict(case.pod.constraints.selector).get(VENDOR_LABEL, wanted)
+    if selected == wanted:
+        yield PutEdit((*_NODE_SELECTOR, VENDOR_LABEL), wanted)
+        return
+    words = f"the pod asks for NVIDIA cards and selects nodes with cards of {selected}"
+    yield refused(VENDOR_LABEL, words, f"write {wanted}, or leave it out", path=(*_NODE_SELECTOR, VENDOR_LABEL))
+
+
 def labels_of_nodes(case: TranslationContext) -> Iterator[Change]:
     """Labels that only Koordinator's nodes have: a pod that asks for one fits nowhere else."""
     if case.source is not Dialect.KOORDINATOR or case.target is case.source:
@@ -157,7 +181,7 @@ def runtime(case: TranslationContext) -> Iterator[Change]:
 
 
 def _policy_word(case: TranslationContext) -> str:
-    """The first policy that a profile stands for; what is said of cards comes before what is said of nodes."""
+    """The first policy that a profile stands for; a card policy has priority over a node policy."""
     words = [case.pod.annotations.get(key, "").split(",")[0].strip() for key in reversed(_POLICIES)]
     return next((word for word in words if word in case.settings.profiles), "")
 

@@ -13,13 +13,14 @@ from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.edits import DropEdit, Edit
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.requests import ContainerKind, DeviceRequest
-from hami_plugins.model.units import CoreShare
+from hami_plugins.model.units import CoreShare, VendorName
 from hami_plugins.wire import pods
 from koordinator_adapter.core.translation import (
     groups,
     koordinator_reader,
     npu,
     placement,
+    plugin_resources,
     resources,
     selection,
     unmapped,
@@ -56,6 +57,7 @@ POD_RULES: Final[tuple[Rule, ...]] = (
     placement.node,
     placement.scheduler,
     placement.isolation,
+    placement.vendor,
     placement.labels_of_nodes,
     placement.runtime,
     placement.policies,
@@ -71,7 +73,7 @@ POD_RULES: Final[tuple[Rule, ...]] = (
     unmapped.only_volcanos,
     unmapped.records,
 )
-"""In the order in which their findings are told."""
+"""In the order in which their findings are reported."""
 
 NPU_RULES: Final[tuple[Rule, ...]] = (
     npu.amounts,
@@ -81,12 +83,14 @@ NPU_RULES: Final[tuple[Rule, ...]] = (
     placement.scheduler,
     placement.stray_label,
     placement.policies,
+    selection.no_hint,
     groups.gang,
     groups.gang_details,
     groups.queue,
     groups.importance,
     unmapped.only_koordinators,
     unmapped.readable,
+    unmapped.only_volcanos,
     unmapped.records,
 )
 """Those for Ascend's NPUs, which no library in the container divides."""
@@ -102,8 +106,28 @@ MEMBER_RULES: Final[tuple[Rule, ...]] = (
 )
 """Those for members of a gang that ask for no cards: none of them looks at what is asked."""
 
+PLUGIN_RULES: Final[tuple[Rule, ...]] = (
+    plugin_resources.amounts,
+    plugin_resources.nodes,
+    placement.namespace,
+    placement.node,
+    placement.scheduler,
+    placement.stray_label,
+    placement.labels_of_nodes,
+    placement.policies,
+    selection.no_hint,
+    groups.gang,
+    groups.gang_details,
+    groups.queue,
+    groups.importance,
+    unmapped.only_koordinators,
+    unmapped.readable,
+    unmapped.records,
+)
+"""Those for cards that Koordinator divides with the device plugin of their vendor."""
+
 OTHER_RULES: Final[tuple[Rule, ...]] = (resources.unknown,)
-"""Those for cards of all other makers."""
+"""Annotations for cards of all other vendors."""
 
 
 def translate(
@@ -128,7 +152,7 @@ def translate(
         asked = tuple(_as_enforced(each, pod, raw) for each in asked)
     if isinstance(asked, TranslationFinding):
         return Translation(source=source, target=target, findings=(asked,))
-    strange = tuple(unmapped.other_devices(pod, target))
+    strange = (*unmapped.other_devices(pod, target), *unmapped.other_sharing(pod, source, target))
     if strange:
         return Translation(source=source, target=target, findings=strange)
     if not asked or (source is target and not _is_normalised(asked, target)):
@@ -148,7 +172,8 @@ def translate(
         )
         for each in asked
     ]
-    return _told(source, target, list(_changes(cases)))
+    told = _told(source, target, list(_changes(cases)))
+    return replace(told, unknown=all(_rules_of(each.request.vendor) is OTHER_RULES for each in asked))
 
 
 def _of_gang(
@@ -192,19 +217,28 @@ def _is_normalised(asked: Sequence[RequestedDevices], target: Dialect) -> bool:
 
 
 def _changes(cases: Sequence[TranslationContext]) -> Iterator[Change]:
-    """What each rule has to say; containers are looked at one by one, the pod once."""
+    """The findings of each rule; containers are checked one by one, the pod once."""
     others = [case for case in cases if not resources.is_known(case.asked.request.vendor)]
     if others:
-        for rule in NPU_RULES if npu.is_npu(others[0].asked.request.vendor) else OTHER_RULES:
+        for rule in _rules_of(others[0].asked.request.vendor):
             yield from rule(others[0])
         if len(others) < len(cases):
-            yield refused("containers", "cards of several makers in one pod", "make a pod for each maker")
+            yield refused("containers", "cards of several vendors in one pod", "make a pod for each vendor")
         return
     for case in cases:
         for rule in CONTAINER_RULES:
             yield from (_at_container(case, change) for change in rule(case))
     for rule in POD_RULES:
         yield from rule(cases[0])
+
+
+def _rules_of(vendor: VendorName) -> tuple[Rule, ...]:
+    """The rules for a pod, by the vendor of its cards."""
+    if resources.is_known(vendor):
+        return POD_RULES
+    if npu.is_npu(vendor):
+        return NPU_RULES
+    return PLUGIN_RULES if plugin_resources.wants_resources(vendor) else OTHER_RULES
 
 
 def _at_container(case: TranslationContext, change: Change) -> Change:
@@ -234,7 +268,7 @@ def _of_several(
 
 
 def _as_enforced(asked: RequestedDevices, pod: Pod, raw: Mapping[str, object]) -> RequestedDevices:
-    """Cores that were only booked, once somebody has had the container limited to them."""
+    """Cores that were only booked, once the container is to be limited to them."""
     booked = pod.annotations[NO_CORE_LIMIT]
     items = at(raw, (*container_path(pod, asked.container), "env"))
     policy = {"name": CORE_POLICY_ENV, "value": DISABLED}

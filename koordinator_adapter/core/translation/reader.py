@@ -1,4 +1,4 @@
-"""Whose words a pod is written in, and what it asks for; the same values come out of every dialect."""
+"""The dialect of a pod, and its request; every dialect yields the same values."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.units import VendorName
-from hami_plugins.vendors import volcano
+from hami_plugins.vendors import nvidia, volcano
 from hami_plugins.wire.koordinator import NPU_CORE, NPU_CPU, NPU_DVPP, WHOLE_CARDS, current
-from koordinator_adapter.core.translation import koordinator_reader
+from koordinator_adapter.core.translation import koordinator_reader, npu
 from koordinator_adapter.core.translation.model import (
     RequestedDevices,
     TranslationFinding,
@@ -29,6 +29,9 @@ from koordinator_adapter.core.translation.model import (
 from koordinator_adapter.core.translation.vocabulary import BESIDE, COLOCATED, OTHER_DEVICES, PREFIX
 
 _NPU: Final = frozenset({NPU_CORE, NPU_CPU, NPU_DVPP})
+_OF_PERCENT: Final = frozenset({koordinator_reader.NVIDIA, volcano.SPEC.name})
+"""Vendors whose cores are percent of each card."""
+
 _NVIDIA: Final = "nvidia.com/"
 _NETWORK: Final = frozenset({"nvidia.com/hostdev", "nvidia.com/mlnxnics"})
 """What NVIDIA's network operator calls network cards; no scheduler of cards looks at them."""
@@ -41,7 +44,7 @@ _DIALECTS: Final[Mapping[Dialect, Dialect]] = {
 
 
 def complete(registry: Registry) -> Registry:
-    """The vendors as a translation has to read them: whoever writes a percentage in Volcano's words means it."""
+    """The vendors as a translation has to read them: a percentage in Volcano's resources is intended."""
     return Registry(
         replace(spec, options=replace(spec.options, flags={**spec.options.flags, volcano.PERCENTAGE: True}))
         if spec.dialect is Dialect.VOLCANO
@@ -51,10 +54,10 @@ def complete(registry: Registry) -> Registry:
 
 
 def words_of(pod: Pod, registry: Registry, settings: TranslationOptions) -> frozenset[Dialect]:
-    """Whose words the resources of a pod belong to; several when somebody has mixed them.
+    """The dialects of a pod's resources; several if they are mixed.
 
-    Whole cards by a vendor's own name are Koordinator's words, too, where Koordinator places the pod. Network cards and
-    FPGAs go with whoever gives out the cards: only Koordinator has words for them.
+    Whole cards by a vendor's own name also belong to Koordinator if Koordinator places the pod. Network cards and FPGAs
+    go with the dialect of the cards: only Koordinator has resources for them.
     """
     names = frozenset(_amounts(pod))
     beside = {name for name in names if current(name) in OTHER_DEVICES}
@@ -66,6 +69,8 @@ def words_of(pod: Pod, registry: Registry, settings: TranslationOptions) -> froz
 
 
 def _words_of(names: frozenset[str], pod: Pod, registry: Registry, settings: TranslationOptions) -> frozenset[Dialect]:
+    if pod.scheduler == settings.schedulers[Dialect.VOLCANO] and _are_volcanos(names, registry):
+        return frozenset({Dialect.VOLCANO})
     if any(_is_koordinators(name) for name in names):
         return frozenset({Dialect.KOORDINATOR, *_others(names - {*WHOLE_CARDS, *BESIDE}, registry)})
     if pod.scheduler == settings.schedulers[Dialect.KOORDINATOR] and not names.isdisjoint(WHOLE_CARDS):
@@ -73,8 +78,25 @@ def _words_of(names: frozenset[str], pod: Pod, registry: Registry, settings: Tra
     return frozenset(_others(names, registry))
 
 
+def _are_volcanos(names: frozenset[str], registry: Registry) -> bool:
+    """Whether Volcano reads every device resource of a pod that it places.
+
+    Besides its own names these are whole cards of NVIDIA's device plugin, and Ascend NPUs by HAMi's names or by
+    MindCluster's (Volcano 1.14 ``pkg/scheduler/plugins/deviceshare``).
+    """
+    devices = [name for name in names if _is_koordinators(name) or any(True for _ in _others((name,), registry))]
+    of_nvidia = {name for name in devices if name.startswith(_NVIDIA)}
+    owners = {name: spec for name in devices if (spec := registry.owner_of(name)) is not None}
+    return bool(devices) and all(
+        name in {NPU_CORE, *volcano.OLDER_SHARING}
+        or (name == nvidia.RESOURCES.count and len(of_nvidia) == 1)
+        or (name in owners and (owners[name].dialect is Dialect.VOLCANO or npu.is_npu(owners[name].name)))
+        for name in devices
+    )
+
+
 def words_of_name(name: str, registry: Registry) -> Dialect | None:
-    """Whose word a resource is; ``None`` for one that asks for no cards."""
+    """The dialect of a resource; ``None`` for one that requests no cards."""
     if _is_koordinators(name):
         return Dialect.KOORDINATOR
     return next(iter(_others((name,), registry)), None)
@@ -88,14 +110,14 @@ def asked_of(pod: Pod, source: Dialect, registry: Registry) -> tuple[RequestedDe
     if source is Dialect.KOORDINATOR:
         found = koordinator_reader.asked_of(pod)
         return found if isinstance(found, TranslationFinding) else () if found is None else (found,)
-    return _slices_of(pod, source, registry)
+    return _slices_of(pod, registry)
 
 
-def _slices_of(pod: Pod, source: Dialect, registry: Registry) -> tuple[RequestedDevices, ...] | TranslationFinding:
+def _slices_of(pod: Pod, registry: Registry) -> tuple[RequestedDevices, ...] | TranslationFinding:
     """What HAMi's or Volcano's scheduler reads, after HAMi's webhook has completed it."""
     registry = _only(registry, frozenset(spec.name for name in _amounts(pod) if (spec := registry.owner_of(name))))
     plain = replace(pod, scheduler="", node=None) if pod.scheduler or pod.node else pod
-    if source is Dialect.HAMI:
+    if any(spec.dialect is Dialect.HAMI for spec in registry):
         admission = admit(plain, registry, WebhookSettings())
         if not admission.allowed:
             return refused("pod", admission.message, "ask for something that HAMi admits")
@@ -109,7 +131,8 @@ def _slices_of(pod: Pod, source: Dialect, registry: Registry) -> tuple[Requested
         for at, container in enumerate(demand.containers)
         for each in container.requests
     )
-    too_many = next((each.request for each in found if each.request.cores > FULL), None)
+    parts = (each.request for each in found if each.request.vendor in _OF_PERCENT)
+    too_many = next((each for each in parts if each.cores > FULL), None)
     if too_many is not None:
         name = registry[too_many.vendor].resources.cores
         words = f"{too_many.cores} is more than the 100 % of a card; HAMi takes it for 100, others refuse it"
@@ -128,6 +151,8 @@ def _others(names: Iterable[str], registry: Registry) -> Iterable[Dialect]:
         spec = registry.owner_of(name)
         if spec is not None:
             yield _DIALECTS[spec.dialect]
+        elif name in volcano.OLDER_SHARING:
+            yield Dialect.VOLCANO
 
 
 def _is_koordinators(name: str) -> bool:

@@ -11,14 +11,14 @@ from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.edits import AppendEdit, DropEdit, Edit, Path, PutEdit, RenameEdit
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import Absolute, ContainerKind, DeviceRequest
-from hami_plugins.model.units import VendorName
+from hami_plugins.model.units import MEBIBYTE, VendorName
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.model.vendor_names import ResourceNames
 from hami_plugins.vendors import volcano
 from hami_plugins.wire import quantity
 from hami_plugins.wire.koordinator import CORE, GPU, MEMORY, RATIO, SHARED, WHOLE_CARDS, current, is_deprecated
 from koordinator_adapter.core.translation.choices import NoCoreLimit
-from koordinator_adapter.core.translation.koordinator_reader import MEBIBYTE, NVIDIA, amounts_of
+from koordinator_adapter.core.translation.koordinator_reader import NVIDIA, WHOLE_ONLY, amounts_of
 from koordinator_adapter.core.translation.model import (
     Change,
     TranslationContext,
@@ -66,13 +66,17 @@ def unknown(case: TranslationContext) -> Iterator[Change]:
     """The refusal of other cards; a pod that the scheduler of the target has already can stay there."""
     vendor = case.asked.request.vendor
     spec = case.registry.get(vendor)
-    if case.pod.scheduler != case.settings.schedulers[case.target]:
-        yield refused(
-            spec.resources.count if spec else "nodeSelector",
-            f"{case.target} has no resource names for cards of {spec.title if spec else vendor}",
-            f"leave the pod as it is, or change schedulerName alone if {case.target}'s knows the resource",
-            path=case.path,
-        )
+    if case.pod.scheduler == case.settings.schedulers[case.target]:
+        return
+    words = f"{case.target} has no resource names for cards of {spec.title if spec else vendor}"
+    if case.target is Dialect.KOORDINATOR and vendor in WHOLE_ONLY:
+        words = f"Koordinator takes {WHOLE_ONLY[vendor]} for whole cards of {vendor}, and reports no such cards itself"
+    yield refused(
+        spec.resources.count if spec else "nodeSelector",
+        words,
+        f"leave the pod as it is, or change schedulerName alone if {case.target}'s knows the resource",
+        path=case.path,
+    )
 
 
 def amounts(case: TranslationContext) -> Iterator[Change]:
@@ -183,7 +187,7 @@ def priority(case: TranslationContext) -> Iterator[Change]:
         elif value != variable["value"]:
             # HAMi's webhook adds the variable behind the container's own, and the later one counts.
             yield PutEdit((*case.path, "env", index), variable)
-            yield kept(name, f"{words}; the container's own has not counted beside the resource")
+            yield kept(name, f"{words}; the container's own has not counted next to the resource")
     elif case.target is Dialect.HAMI and PRIORITY_ENV in case.env:
         index, value = case.env[PRIORITY_ENV]
         if value is not None and value.isdecimal() and value.isascii() and len(value) < 4:
@@ -263,10 +267,10 @@ def _part(case: TranslationContext, part: str) -> Mapping[str, object]:
 
 
 def _roles(case: TranslationContext) -> Mapping[str, str]:
-    """What the names that the pod is written in say."""
+    """Notes on the dialect of the pod."""
     if case.source is Dialect.KOORDINATOR:
         return _KOORDINATOR
-    names = spec_of(case, case.source).resources
+    names = case.registry[case.asked.request.vendor].resources
     return {
         names.count: "count",
         names.memory: "memory",
@@ -304,13 +308,22 @@ def _replaced(case: TranslationContext, part: str, names: Mapping[str, str], wri
 
 def _koordinator_remarks(case: TranslationContext) -> Iterator[Change]:
     amounts_now = amounts_of(case.pod, case.asked.container)
-    count = case.asked.request.count
+    request, target = case.asked.request, case.target
+    count = request.count
     size = amounts_now.get(MEMORY, 0)
     if size % (count * MEBIBYTE):
         yield lost(MEMORY, f"{size} bytes are not whole MiB on each of {count} cards; what is left over is cut off")
-    if case.asked.request.memory == WHOLE and amounts_now.get(CORE, FULL * count) < FULL * count:
+    if target is not Dialect.KOORDINATOR and request.memory != WHOLE and request.cores == FULL:
+        yield lost(
+            CORE,
+            f"all cores of a card with part of its memory: {target} gives the pod an empty card and no other pod "
+            "the rest, Koordinator also places pods on it that name no cores",
+        )
+    if request.memory == WHOLE and amounts_now.get(CORE, FULL * count) < FULL * count:
         yield lost(CORE, "Koordinator limits no cores on whole cards, and counts those that were not asked for as free")
     for name in {**case.container.requests, **case.container.limits}:
+        if target is Dialect.KOORDINATOR and name in WHOLE_CARDS:
+            yield kept(name, "becomes Koordinator's names, by which no device plugin chooses other cards")
         if is_deprecated(name):
             yield kept(
                 name, f"is the deprecated name of {current(name)}, which only Koordinator's scheduler still reads"

@@ -33,6 +33,13 @@ def cards(case: TranslationContext) -> Iterator[Change]:
         yield from _between(case)
 
 
+def no_hint(case: TranslationContext) -> Iterator[Change]:
+    """The hint about cards that are not NVIDIA's, which other schedulers cannot be given."""
+    if case.target is not Dialect.KOORDINATOR and HINT in case.pod.annotations:
+        words = f"{case.target} cannot express this hint"
+        yield refused(HINT, words, "leave the annotation out", path=("metadata", "annotations", HINT))
+
+
 def models(case: TranslationContext) -> Iterator[Change]:
     """Dialect in the model of a card; Koordinator knows whole names, as labels of nodes."""
     if case.source is Dialect.KOORDINATOR:
@@ -101,7 +108,7 @@ def _to_hint(case: TranslationContext) -> Iterator[Change]:
 
 
 def _merged(text: str | None, hint: Mapping[str, object]) -> Iterator[Change]:
-    """The hint for cards beside what a pod says of other devices; one about cards that it has already wins nothing."""
+    """The hint for cards in addition to hints for other devices; an existing hint for cards wins."""
     try:
         known = documents.load(HINT, text) if text is not None else {}
     except WireError:
@@ -188,16 +195,13 @@ def _between(case: TranslationContext) -> Iterator[Change]:
         named = [key for key in was if key in given]
         if named:
             yield from _one_list(case, named, becomes)
-    if case.target is Dialect.VOLCANO:
-        if case.asked.request.selector.names_ids:
-            yield lost(
-                new.use_ids[0],
-                "Volcano's scheduler up to 1.14 reads no list of ids; the allocator of this package does",
-            )
-        if NUMA_BIND_KEY in given:
-            yield DropEdit(("metadata", "annotations", NUMA_BIND_KEY))
-            if _is_true(given[NUMA_BIND_KEY]):
-                yield lost(NUMA_BIND_KEY, "Volcano does not keep the cards of a pod within one NUMA node")
+            if case.target is Dialect.VOLCANO:
+                words = "Volcano's scheduler up to 1.14 reads no list of ids; the allocator of this package does"
+                yield lost(becomes, words)
+    if case.target is Dialect.VOLCANO and NUMA_BIND_KEY in given:
+        yield DropEdit(("metadata", "annotations", NUMA_BIND_KEY))
+        if _is_true(given[NUMA_BIND_KEY]):
+            yield lost(NUMA_BIND_KEY, "Volcano does not keep the cards of a pod within one NUMA node")
 
 
 def _one_list(case: TranslationContext, named: Sequence[str], becomes: str) -> Iterator[Change]:

@@ -31,7 +31,7 @@ _WRITTEN: Final[Mapping[tuple[str, str], tuple[Path, ...]]] = {
         *(("metadata", "labels", label) for label in _JOB_LABELS),
     ),
 }
-"""What stands in objects of a kind once they are created, and is refused or means something else in a new one."""
+"""Fields that objects of a kind have after creation, and that are refused or mean something else in new ones."""
 
 
 def submission(raw: Mapping[str, object]) -> Json:

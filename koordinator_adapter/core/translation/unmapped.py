@@ -16,7 +16,7 @@ from hami_plugins.model.pods import Pod
 from hami_plugins.model.quantity import NANO
 from hami_plugins.vendors import volcano
 from hami_plugins.wire import koordinator_hints, scalars
-from hami_plugins.wire.koordinator import current
+from hami_plugins.wire.koordinator import NPU_CORE, current
 from hami_plugins.wire.pods import booked_for
 from koordinator_adapter.core.refusals import cause_of
 from koordinator_adapter.core.translation.model import (
@@ -96,6 +96,25 @@ def other_devices(pod: Pod, target: Dialect) -> Iterator[TranslationFinding]:
             yield refused(name, f"Koordinator refuses the pod: {found.words}", remedy, path=path)
 
 
+def other_sharing(pod: Pod, source: Dialect, target: Dialect) -> Iterator[TranslationFinding]:
+    """Volcano's older sharing and MindCluster's NPUs, which only Volcano's scheduler gives out, each in its own way."""
+    if source is not Dialect.VOLCANO or target is source:
+        return
+    for at, container in enumerate(pod.containers):
+        for name, amount in {**container.requests, **container.limits}.items():
+            path = (*container_path(pod, at), "resources", "limits", name)
+            if name == volcano.OLDER_SHARING[0]:
+                remedy = f"write {volcano.RESOURCES.count}: 1 and {volcano.RESOURCES.memory}: {amount}"
+                yield refused(name, "Volcano's older sharing limits nothing in the container", remedy, path=path)
+            elif name == volcano.OLDER_SHARING[1]:
+                remedy = f"write {volcano.RESOURCES.count}: {amount}"
+                yield refused(name, "Volcano's older sharing gives out whole cards by it", remedy, path=path)
+            elif name == NPU_CORE:
+                words = "under Volcano it counts AI cores for Huawei's MindCluster, which chooses the template"
+                remedy = "ask for the chip and its memory, such as huawei.com/Ascend310P"
+                yield refused(name, words, remedy, path=path)
+
+
 def readable(case: TranslationContext) -> Iterator[Change]:
     """Wishes for Koordinator that its scheduler can read: with others it keeps the pod waiting."""
     if case.target is not Dialect.KOORDINATOR:
@@ -112,13 +131,19 @@ def readable(case: TranslationContext) -> Iterator[Change]:
 
 
 def only_volcanos(case: TranslationContext) -> Iterator[Change]:
-    """Volcano's wish to keep the pods of a gang on cards of their own."""
-    key = volcano.SPREAD_KEY
-    if case.source is Dialect.VOLCANO and case.target is not case.source and key in case.pod.annotations:
+    """Volcano's wishes to keep the pods of a gang on cards of their own, and to weigh resources of nodes."""
+    if case.source is not Dialect.VOLCANO or case.target is case.source:
+        return
+    key, given = volcano.SPREAD_KEY, case.pod.annotations
+    if key in given:
         path = ("metadata", "annotations", key)
         yield DropEdit(path)
-        if case.pod.annotations[key] == "spread":
+        if given[key] == "spread":
             yield lost(key, "pods of one gang may share a card", path=path, remedy="ask for more of each card")
+    for key in sorted(volcano.STRATEGY_KEYS & given.keys()):
+        path = ("metadata", "annotations", key)
+        yield DropEdit(path)
+        yield lost(key, f"{given[key]} is given up: only Volcano's resource-strategy-fit reads it", path=path)
 
 
 def records(case: TranslationContext) -> Iterator[Change]:
@@ -140,7 +165,7 @@ def _written(registry: Registry) -> frozenset[str]:
 
 
 def variables(case: TranslationContext) -> Iterator[Change]:
-    """Variables that HAMi-core reads in the container, whoever put the library there."""
+    """Variables that HAMi-core reads in the container, whichever component installed the library."""
     set_here = case.env
     for name in _READ_BY_LIBRARY:
         if name in set_here and (name != CORE_POLICY_ENV or NO_CORE_LIMIT not in case.pod.annotations):
@@ -175,8 +200,8 @@ def _switch(case: TranslationContext) -> Iterator[Change]:
 
 
 def _limits(words: Dialect, value: str | None) -> bool:
-    """Whether limits hold beside the switch. koordlet's hook does not look at it, HAMi's plugin at its value (unknown
-    where that comes from elsewhere), Volcano's at its name alone (HAMi 2.10.0
+    """Whether limits hold despite the switch. koordlet's hook ignores it, HAMi's plugin reads its value (unknown if
+    that comes from elsewhere), Volcano's reads its name alone (HAMi 2.10.0
     ``pkg/device-plugin/nvidiadevice/nvinternal/plugin/server.go``, volcano-vgpu-device-plugin 1.12.0
     ``pkg/plugin/server.go``)."""
     if words is not Dialect.HAMI:

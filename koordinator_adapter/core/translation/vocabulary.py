@@ -3,6 +3,7 @@
 from typing import Final
 
 from hami_plugins.model.units import VendorName
+from hami_plugins.vendors import koordinator as vendor
 from hami_plugins.wire import gang_keys, hami_core, koordinator, koordinator_hints
 from hami_plugins.wire.koordinator import CORE, FPGA, GPU, MEMORY, NPU_CORE, NPU_CPU, NPU_DVPP, RATIO, RDMA, SHARED
 
@@ -14,7 +15,7 @@ PARTITION: Final = koordinator_hints.PARTITION_KEY
 RESERVATION: Final = "scheduling.koordinator.sh/reservation-affinity"
 MODEL_LABEL: Final = "node.koordinator.sh/gpu-model"
 VENDOR_LABEL: Final = "node.koordinator.sh/gpu-vendor"
-DEVICE_ID_LABEL: Final = "gpu-uuid"
+DEVICE_ID_LABEL: Final = vendor.CARD_LABEL
 """Label of a card in a Device object that this package publishes; koordlet's objects have none."""
 
 QUOTA: Final = "quota.scheduling.koordinator.sh/name"
@@ -51,7 +52,7 @@ CORE_POLICY_ENV: Final = hami_core.CORE_POLICY_ENV
 PRIORITY_ENV: Final = "CUDA_TASK_PRIORITY"
 
 OTHER_DEVICES: Final = frozenset({RDMA, FPGA})
-"""Resources of Koordinator that are no cards: each is a request of its own."""
+"""Resources of Koordinator that are not cards: each is a request of its own."""
 
 KNOWN: Final = frozenset({GPU, SHARED, CORE, MEMORY, RATIO, RDMA, FPGA, NPU_CORE, NPU_CPU, NPU_DVPP})
 PREFIX: Final = "koordinator.sh/"
@@ -61,8 +62,14 @@ BESIDE: Final = {
     "cambricon.com/mlu.smlu.vcore": VendorName("MLU"),
     "cambricon.com/mlu.smlu.vmemory": VendorName("MLU"),
 }
-"""What device plugins of other makers want beside Koordinator's names (Koordinator 1.7.0
+"""What device plugins of other vendors want besides Koordinator's names (Koordinator 1.8.0
 ``pkg/scheduler/plugins/deviceshare/device_plugin_adapter.go``), and whose they are."""
 
-COLOCATED: Final = ("kubernetes.io/batch-", "kubernetes.io/mid-", f"{PREFIX}batch-")
-"""Beginnings of the names of reclaimed CPUs and memory; the last is Koordinator's old one (``apis/extension``)."""
+VENDORS: Final = {
+    VendorName("NVIDIA"): "nvidia",
+    VendorName("MLU"): "cambricon",
+    VendorName("Metax-SGPU"): "metax",
+}
+"""Vendors whose cards Koordinator divides, as the label of nodes spells them."""
+
+COLOCATED: Final = koordinator.COLOCATED
