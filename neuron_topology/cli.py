@@ -99,9 +99,12 @@ def component() -> None:
 def submit(order: SubmitOptions) -> None:
     """Submit a training job of TorchX, patched as `patch` does it, if its queue and its cluster can run it.
 
-    Reports why the job would wait, and what would help. Needs TorchX: pip install '.[torchx]' in the pack's tree.
+    Reports why the job would wait, and what would help. The claims that it mounts have to be there, bound or bound by
+    its pods, and for as many nodes as it has pods. Needs TorchX: pip install '.[torchx]' in the pack's tree.
+    With --precompile a first job fills the compile cache, and the job itself starts when that has completed. The first
+    keeps the second, so that `neuron resume` goes on where a client was stopped.
 
-    Writes: the Volcano Job.
+    Writes: the Volcano Job, or both.
 
     Example: hami-plugins neuron submit --queue test -- --image I --script train.py -h neuron_trn1.32xlarge -j 2
     """
@@ -111,10 +114,35 @@ def submit(order: SubmitOptions) -> None:
 
 
 @app.command()
+def resume(
+    *,
+    job: Annotated[str, typer.Argument(metavar="JOB", help="NAMESPACE/NAME, or the name that `submit` printed first.")],
+    namespace: options.Namespace = None,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Wait for a job of `submit --precompile`, and create the training job that it keeps.
+
+    Exit code 1 if it fails or is deleted; the training job is then not created. May be interrupted and run again, also
+    while a `submit` waits: the job is created once.
+
+    Writes: the Volcano Job.
+
+    Example: hami-plugins neuron resume kubernetes://torchx/team:bert-x1y2
+    """
+    from hami_plugins.kube.client import connect
+    from neuron_topology.commands.resume import named, run
+
+    name = named(job, namespace=namespace or "default")
+    client = connect(kubeconfig=kubeconfig, context=context, component="neuron-resume")
+    raise typer.Exit(run(client, name))
+
+
+@app.command()
 def queue(
     *,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the queue.")],
-    weight: Annotated[int, typer.Option("--weight", min=1, help="Its share beside other queues.")] = 1,
+    weight: Annotated[int, typer.Option("--weight", min=1, help="Its share relative to other queues.")] = 1,
     output: ObjectOutput = ObjectForm.YAML,
     snapshot: options.Snapshot = None,
     fleet: options.Fleet = None,
@@ -205,6 +233,33 @@ def usage(
 
 
 @app.command()
+def clean(
+    *,
+    release: Annotated[
+        str,
+        typer.Option(
+            "--release",
+            metavar="NAMESPACE/NAME",
+            help="End the agents of this release of the chart first. NAME is the name of its objects.",
+        ),
+    ] = "",
+    dry_run: options.DryRun = False,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Remove what the agents wrote on nodes: devices and links, health, register. The chart runs it at uninstallation.
+
+    Broken devices that you named yourself in hami-plugins.io/neuron-health stay. An agent that still runs describes its
+    node again. `hami-plugins allocator clean` removes what the allocator wrote.
+
+    Writes: with --release deletes the DaemonSet of the agents; removes annotations from nodes.
+    """
+    from neuron_topology.commands.agent import run_clean
+
+    raise typer.Exit(run_clean(release, dry_run=dry_run, context=context, kubeconfig=kubeconfig))
+
+
+@app.command()
 def agent(
     *,
     config: options.Config = None,
@@ -222,7 +277,7 @@ def agent(
 ) -> None:
     """Run the agent of one node: describes its devices, links and health, and finds processes that use others' devices.
 
-    It runs beside AWS's device plugin, which still hands devices to containers. The chart runs it on every Neuron node.
+    It runs next to AWS's device plugin, which hands devices to containers. The chart runs it on every Neuron node.
 
     Writes: annotations of this node, when they change, and events on it and its pods.
     """

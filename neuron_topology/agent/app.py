@@ -164,6 +164,7 @@ class NeuronAgent(Runnable):
             strangers=self._users.strangers,
             differing=self._users.differing,
             without_plugin=self._lister.latest is not None and not self.writer.has_plugin,
+            checks={name: not check() for name, check in self._ready().items()},
         )
 
     async def _answer_usage(self, _request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Runs neuron-ls in a thread of its own, so that a driver that hangs keeps nobody from looking at the counters."""
+"""Runs neuron-ls in a thread of its own, so that a hanging driver does not keep the agent from reading the counters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class MachineListing:
 
 
 class Lister(Runnable):
-    """Asks every ``interval`` seconds and when it is told to. ``heard`` gets each answer, in the lister's thread.
+    """Runs every ``interval`` seconds and on request. ``heard`` gets each answer, in the lister's thread.
 
     ``latest`` is the last good answer; ``trouble`` says why the last run brought none, and is empty otherwise.
     ``ran`` hears how long each run took, and whether it was good.
@@ -99,5 +99,5 @@ class Lister(Runnable):
         self.latest, self.trouble = found, ""
         try:
             self._heard(found)
-        except Exception:  # noqa: BLE001 - whoever listens must not end the thread
+        except Exception:  # noqa: BLE001 - a failing callback must not end the thread
             _log.exception("listing_not_used")

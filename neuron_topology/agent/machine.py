@@ -46,7 +46,7 @@ class Machine(Protocol):
         """The JSON of neuron-ls. Raises ``MachineError``."""
 
     def owner(self, pid: int) -> ProcessOwner | None:
-        """Whose a process is; ``None`` where it has ended. Raises ``MachineError``."""
+        """The owner of a process; ``None`` if it has ended. Raises ``MachineError``."""
 
 
 class DriverMachine:
@@ -115,7 +115,7 @@ class DriverMachine:
         return DeviceErrors(index=index, memory=memory, sram=sram, repairable=repairable)
 
     def _counter(self, index: int, name: str) -> int:
-        """A counter; zero where this driver has none, or where it is no number."""
+        """A counter; zero if this driver lacks it, or if it is not a number."""
         try:
             opened = os.open(f"{self._root}/neuron{index}/stats/hardware/{name}", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:

@@ -1,9 +1,9 @@
-"""What the agent tells Prometheus about its node: devices, errors, strangers, and its own work."""
+"""The agent's Prometheus metrics of its node: devices, errors, strangers, and its own work."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,13 +20,18 @@ PRODUCT: Final = "neuron_agent"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What the agent knows now. ``differing`` are pods whose annotations and kubelet name different devices."""
+    """What the agent knows now.
+
+    ``differing`` are pods whose annotations and kubelet name different devices; ``checks`` are those of ``/readyz`` by
+    name: whether each passes.
+    """
 
     sensors: Sensors = field(default=Sensors())
     health: MachineHealth = field(default=MachineHealth())
     strangers: tuple[Stranger, ...] = ()
     differing: tuple[str, ...] = ()
     without_plugin: bool = False
+    checks: Mapping[str, bool] = field(default_factory=dict)
 
 
 class NeuronAgentMetrics:
@@ -38,7 +43,7 @@ class NeuronAgentMetrics:
         self._runs = self.metrics.counter("listings_total", "Runs of neuron-ls by result", ("result",))
         self._seconds = self.metrics.histogram("listing_seconds", "Time that a run of neuron-ls took")
         self._refused = self.metrics.counter(
-            "monitor_lines_refused_total", "Lines of neuron-monitor that are no reports"
+            "monitor_lines_refused_total", "Lines of neuron-monitor that are not reports"
         )
         self._looks = self.metrics.counter("failed_looks_total", "Looks at the driver's counters that failed")
 
@@ -52,7 +57,7 @@ class NeuronAgentMetrics:
         self._seconds.observe(seconds)
 
     def refused(self) -> None:
-        """A line of neuron-monitor was no report."""
+        """Counts a line of neuron-monitor that was not a report."""
         self._refused.inc()
 
     def failed(self) -> None:
@@ -97,10 +102,18 @@ def families(found: Findings) -> Iterator[Metric]:
         "Whether the machine has devices and its node has no aws.amazon.com/neuron",
         value=float(found.without_plugin),
     )
+    checks = GaugeMetricFamily(
+        f"{PRODUCT}_check_passing",
+        "Whether each check of /readyz passes; the node is described as it is if all do",
+        labels=("check",),
+    )
+    for name, passing in found.checks.items():
+        checks.add_metric((name,), float(passing))
+    yield checks
 
 
 def use_families(found: UseFindings) -> Iterator[Metric]:
-    """What containers use, beside what they were allocated."""
+    """Containers' usage, compared with their allocation."""
     labels = ("namespace", "pod", "container")
     yield GaugeMetricFamily(
         f"{PRODUCT}_monitor_reporting", "Whether neuron-monitor reports", value=float(found.reporting)

@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 class MonitorStream(Runnable):
     """``heard`` gets each report, in the stream's thread. ``trouble`` says why there are none; empty where there are.
 
-    A line that is no report is counted by ``refused`` and passed over.
+    A line that is not a report is counted by ``refused`` and skipped.
     """
 
     def __init__(
@@ -112,5 +112,5 @@ class MonitorStream(Runnable):
     def _told(self, report: MonitorReport | None) -> None:
         try:
             self._heard(report)
-        except Exception:  # noqa: BLE001 - whoever listens must not end the stream
+        except Exception:  # noqa: BLE001 - a failing callback must not end the stream
             _log.exception("report_not_used")

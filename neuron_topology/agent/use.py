@@ -100,7 +100,7 @@ class UseMeter:
         )
 
     def _owner(self, pid: int) -> ProcessOwner | None:
-        """Whose a process is; one that cannot be looked at is nobody's."""
+        """The owner of a process; ``None`` for one that cannot be read."""
         try:
             return self._machine.owner(pid)
         except MachineError:

@@ -100,7 +100,7 @@ class UserCheck:
         return pods_of(self._pods.all(), self._handed_out(), cores=cores)
 
     def _report(self, reports: list[tuple[ObjectRef, str, str]]) -> None:
-        """Tells what was not told at the last comparison."""
+        """Reports what the last comparison did not report."""
         for about, reason, said in reports:
             if said not in self._reported:
                 _log.warning("neuron_use", reason=reason, message=said)

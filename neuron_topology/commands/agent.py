@@ -1,4 +1,4 @@
-"""The work of ``neuron agent``."""
+"""The work of ``neuron agent`` and ``neuron clean``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import structlog
 
 from hami_plugins.cli.kit.edge import Exit
 from hami_plugins.cli.kit.memory import one_heap, rest
+from hami_plugins.cli.kit.objects import print_removed
 from hami_plugins.cli.kit.service import file_text, stop_on_signals
 from hami_plugins.kube.client import connect
+from hami_plugins.kube.removal import Release
 from hami_plugins.kube.request_metrics import api_requests
 from hami_plugins.observe import logging
 from neuron_topology.agent import config
 from neuron_topology.agent.app import COMPONENT, NeuronAgent
+from neuron_topology.agent.cleanup import cleaned
 from neuron_topology.agent.file import FileMachine
 from neuron_topology.agent.machine import DriverMachine, Machine
 from neuron_topology.agent.metrics import NeuronAgentMetrics
@@ -63,6 +66,15 @@ def run_agent(inputs: NeuronAgentInputs) -> int:
     agent.stop()
     _log.info("agent_ended", node=settings.node)
     return Exit.FINE
+
+
+def run_clean(release: str, *, dry_run: bool, context: str | None, kubeconfig: str | None) -> int:
+    """Remove what agents wrote on nodes, those of a release ``NAMESPACE/NAME`` first, or say what that would be."""
+    logging.configure("warning", "auto")
+    named = Release.of(release) if release else None
+    client = connect(kubeconfig=kubeconfig, context=context, component=COMPONENT)
+    removed = cleaned(client, named, dry_run=dry_run)
+    return print_removed(removed, nothing="no node has annotations of an agent", dry_run=dry_run)
 
 
 def machine_of(settings: NeuronAgentSettings) -> Machine:

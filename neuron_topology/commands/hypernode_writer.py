@@ -15,8 +15,8 @@ COLLECTION: Final = Collection(f"/apis/{objects.API_VERSION}/hypernodes", object
 def apply(api: Writing, steps: Iterable[HyperNodeStep]) -> Iterator[HyperNodeStep]:
     """Make the steps one by one, and tell of each that is done.
 
-    Every update and deletion is about the version that was read: ``ContentionError`` where somebody else was faster,
-    with the steps before it done. Comparing again and applying the rest is right then.
+    Every update and deletion requires the version that was read: ``ContentionError`` if another client was faster, with
+    the steps before it done. Then compare again and apply the rest.
     """
     versions: dict[str, str] = {}
     for step in steps:

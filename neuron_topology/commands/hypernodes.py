@@ -16,7 +16,7 @@ from hami_plugins.cli.kit.options import Form
 from hami_plugins.errors import ConfigError, ManifestError
 from hami_plugins.inputs.snapshots.trimmer import one_by_one
 from hami_plugins.kube.client import KubeClient, connect
-from hami_plugins.kube.port import Collection
+from hami_plugins.kube.port import NODES, PODS, Collection
 from hami_plugins.output.rows import Table, TableRow
 from hami_plugins.output.schema import API_VERSION
 from neuron_topology.commands import hypernode_writer
@@ -36,8 +36,6 @@ COMPONENT: Final = "neuron-hypernodes"
 
 _Take: TypeAlias = Callable[[Mapping[str, Any]], None]
 
-_NODES: Final = Collection("/api/v1/nodes", "Node")
-_PODS: Final = Collection("/api/v1/pods", "Pod")
 HYPERNODES: Final = Collection(hypernode_writer.COLLECTION.path, objects.KIND, optional=True)
 """The HyperNodes of a cluster, if it has the kind and the caller may read it."""
 
@@ -108,7 +106,7 @@ class HyperNodesOptions:
 
 def print_tree(order: HyperNodesOptions) -> int:
     """Print the HyperNodes that the labels of the nodes make."""
-    tree = _tree(_cluster(order, _NODES))
+    tree = _tree(_cluster(order, NODES))
     bodies = [objects.encode(each) for each in tree.hypernodes]
     if order.form is Form.JSON:
         output.document({"apiVersion": "v1", "kind": "List", "items": bodies}, order.form)
@@ -128,20 +126,20 @@ def print_tree(order: HyperNodesOptions) -> int:
 
 def print_difference(order: HyperNodesOptions, *, prune: bool) -> int:
     """Print what applying would do; exit code 1 where it would do anything, or must not."""
-    return _shown(order, _compared(order, prune=prune), ())
+    return _shown(order, _compared(order, prune=prune))
 
 
 def apply(order: HyperNodesOptions, *, prune: bool, dry_run: bool) -> int:
     """Write what differs, and say what was written; nothing where there is a conflict."""
     comparison = _compared(order, prune=prune)
     if dry_run or comparison.conflicts:
-        _shown(order, comparison, ())
+        _shown(order, comparison)
         return Exit.FINDINGS if comparison.conflicts else Exit.FINE
     done: list[HyperNodeStep] = []
     try:
         done.extend(hypernode_writer.apply(order.client(), comparison.steps))
     finally:
-        _shown(order, comparison._replace(steps=tuple(done)), ("written",))
+        _shown(order, comparison._replace(steps=tuple(done)), " written")
     return Exit.FINE
 
 
@@ -152,7 +150,7 @@ def print_ranks(order: HyperNodesOptions, *, nodes: Sequence[str], job: str, env
     """
     if env and order.form is not Form.TABLE:
         raise ConfigError(f"--env prints one line of text; leave out --env or -o {order.form}")
-    cluster = _cluster(order, _NODES, *((_PODS,) if job else ()))
+    cluster = _cluster(order, NODES, *((PODS,) if job else ()))
     machines = ranking.ranked(_chosen(cluster, nodes))
     rows = _pods(cluster, machines, job) if job else [(machine, "") for machine in machines]
     if env:
@@ -191,7 +189,7 @@ class Network(NamedTuple):
 def network(order: HyperNodesOptions, *, ordered: bool = False) -> Network:
     """What jobs have to know of a cluster, which may have no machines yet; not where their order is asked for."""
     left = Leftover()
-    cluster = (_cluster if ordered else _read)(order, _NODES, HYPERNODES, also=left.take)
+    cluster = (_cluster if ordered else _read)(order, NODES, HYPERNODES, also=left.take)
     ranked = tuple(each.name for each in ranking.ranked(cluster.machines))
     applied = objects.tiers_of(cluster.found) if order.live or cluster.found else None
     kept = job_definition.read(order.client()) if order.live else None
@@ -200,7 +198,7 @@ def network(order: HyperNodesOptions, *, ordered: bool = False) -> Network:
 
 def nodes(order: HyperNodesOptions) -> Iterator[Mapping[str, Any]]:
     """The nodes of a cluster as they are."""
-    return (raw for raw in _listed(order, (_NODES,)) if raw.get("kind") == "Node")
+    return (raw for raw in _listed(order, (NODES,)) if raw.get("kind") == "Node")
 
 
 def _ignored(_: Mapping[str, Any]) -> None:
@@ -253,33 +251,31 @@ def _tree(cluster: TopologySnapshot) -> HyperNodeTree:
 
 def _compared(order: HyperNodesOptions, *, prune: bool) -> Comparison:
     """With what the machines want; where they are all gone, nothing is wanted of what was made for them."""
-    cluster = _read(order, _NODES, HYPERNODES)
+    cluster = _read(order, NODES, HYPERNODES)
     if not cluster.machines and not any(each.ours for each in cluster.found):
         raise _without_machines(order)
     return differences.compare(_tree(cluster).hypernodes, cluster.found, cluster.labels, prune=prune)
 
 
-def _shown(order: HyperNodesOptions, comparison: Comparison, done: Sequence[str]) -> int:
+def _shown(order: HyperNodesOptions, comparison: Comparison, done: str = "") -> int:
+    steps, conflicts, kept = comparison
     if order.form is not Form.TABLE:
-        output.document(
-            {
-                "apiVersion": API_VERSION,
-                "kind": "NeuronHyperNodes",
-                "steps": [{"verb": step.verb.value, "name": step.name} for step in comparison.steps],
-                "conflicts": [each._asdict() for each in comparison.conflicts],
-                "kept": list(comparison.kept),
-            },
-            order.form,
-        )
-        return Exit.FINDINGS if comparison.steps or comparison.conflicts else Exit.FINE
-    for each in comparison.conflicts:
+        written = [{"verb": step.verb.value, "name": step.name} for step in steps]
+        found = {"steps": written, "conflicts": [each._asdict() for each in conflicts], "kept": list(kept)}
+        output.document({"apiVersion": API_VERSION, "kind": "NeuronHyperNodes", **found}, order.form)
+        return _exit(comparison)
+    for each in conflicts:
         output.line(f"{each.name} {each.why}: {each.remedy}", "bad")
-    for step in comparison.steps:
-        output.line(" ".join((step.verb.value, step.name, *done)), _TONES[step.verb])
-    for name in comparison.kept:
+    for step in steps:
+        output.line(f"{step.verb.value} {step.name}{done}", _TONES[step.verb])
+    for name in kept:
         output.line(f"keep {name}, which is no longer needed (--prune removes it)", "dim")
-    if not comparison.steps and not comparison.conflicts:
+    if not steps and not conflicts:
         output.line("the HyperNodes are up to date")
+    return _exit(comparison)
+
+
+def _exit(comparison: Comparison) -> int:
     return Exit.FINDINGS if comparison.steps or comparison.conflicts else Exit.FINE
 
 

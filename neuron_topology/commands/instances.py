@@ -56,6 +56,7 @@ class InstanceTypeDocument(TypedDict):
     vcpus: int
     memoryGiB: int
     efaInterfaces: int
+    efaOfDevice: list[str]
     networkCards: int
     networkInterfaces: int
     numaOfDevice: list[int]
@@ -118,6 +119,7 @@ def document(found: InstanceType, *, sets: dict[str, dict[str, SetsDocument]] | 
         "vcpus": found.vcpus,
         "memoryGiB": found.memory_gib,
         "efaInterfaces": found.efa_interfaces,
+        "efaOfDevice": list(found.efa),
         "networkCards": found.network_cards,
         "networkInterfaces": found.max_enis,
         "numaOfDevice": list(found.numa),
@@ -171,6 +173,7 @@ def _facts(found: InstanceType) -> Table:
         ("memory of a device", f"{found.device_memory // GIB} GiB {found.memory_kind}"),
         ("host", f"{found.vcpus} vCPUs, {found.memory_gib} GiB" if found.host_known else "not published"),
         ("EFA interfaces", f"{found.efa_interfaces or ''}"),
+        ("EFA interface of devices", " ".join(found.efa)),
         ("network cards", f"{found.network_cards or ''}"),
         ("network interfaces", f"{found.max_enis or ''}"),
         ("NUMA nodes of devices", " ".join(map(str, found.numa))),
@@ -209,6 +212,6 @@ def _curves(found: InstanceType) -> Table | None:
 
 
 def _families(found: InstanceType) -> Iterator[tuple[Family, Tables]]:
-    locality = Locality(found.numa, tuple(group.devices for group in found.pcie))
+    locality = Locality(found.numa, tuple(group.devices for group in found.pcie), found.efa_groups)
     for family in Family:
         yield family, Topology(found.fabric, family, locality).tables

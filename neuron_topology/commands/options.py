@@ -1,5 +1,7 @@
 """The options of the commands that have many, as the values that their work gets."""
 
+import shlex
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class NetworkMode(StrEnum):
-    """What happens to a gang that does not fit into one part of the network."""
+    """The handling of a gang that does not fit into one part of the network."""
 
     HARD = "hard"
     SOFT = "soft"
@@ -180,6 +182,26 @@ class SubmitOptions(OptionGroup):
             help="Build an image with the files of this folder and push it, as TorchX does (--cfg image_repo=REPO).",
         ),
     ] = ""
+    precompile: Annotated[
+        bool,
+        typer.Option(
+            "--precompile",
+            help="First a job that compiles the graphs into the --cache of the component; the job itself when it has "
+            "completed.",
+        ),
+    ] = False
+    precompile_args: Annotated[
+        str,
+        typer.Option(
+            "--precompile-args",
+            metavar="TEXT",
+            help="More arguments of the script for precompiling alone: '--steps_this_run 10'.",
+        ),
+    ] = ""
+    no_wait: Annotated[
+        bool,
+        typer.Option("--no-wait", help="Do not wait for the graphs; `neuron resume` waits and creates the job itself."),
+    ] = False
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", "--dryrun", help="Print the job. Queries a cluster only when one is named."),
@@ -194,17 +216,38 @@ class SubmitOptions(OptionGroup):
     job: JobFlags
     namespace: options.Namespace = None
     snapshot: options.Snapshot = None
+    node_groups: options.NodeGroups = None
+    prices: options.Prices = None
     form: ObjectOutput = ObjectForm.YAML
     settings: options.Settings = None
     context: options.Context = None
     kubeconfig: options.Kubeconfig = None
 
     @property
+    def runs(self) -> tuple[tuple[str, ...], ...]:
+        """The arguments of the component for each job, in the order in which they run.
+
+        Raises ``BadParameter`` for options that are about precompiling alone.
+        """
+        training = tuple(self.arguments or ())
+        if self.precompile:
+            own, dashes, script = _parted(training)
+            if "--precompile" in own:
+                raise typer.BadParameter("is for submit or for the component, not for both", param_hint="--precompile")
+            more = tuple(shlex.split(self.precompile_args))
+            return ("--precompile", "True", *own, *(dashes or (("--",) if more else ())), *script, *more), training
+        for option, given in (("--precompile-args", self.precompile_args), ("--no-wait", self.no_wait)):
+            if given:
+                raise typer.BadParameter("is for --precompile, which is not there", param_hint=option)
+        return (training,)
+
+    @property
     def source(self) -> "ClusterSource":
         """The cluster that the job is for."""
         from hami_plugins.cli.kit.inputs import cluster_source
 
-        return cluster_source(self.snapshot, None, self.context, self.kubeconfig)
+        found = cluster_source(self.snapshot, None, self.context, self.kubeconfig)
+        return replace(found, node_groups=tuple(self.node_groups or ()))
 
     @property
     def checked(self) -> bool:
@@ -223,7 +266,7 @@ class SubmitOptions(OptionGroup):
 
     @property
     def scheduler_options(self) -> dict[str, str]:
-        """What TorchX' scheduler is told; several in one word have commas between them. Raises ``BadParameter``."""
+        """Arguments of TorchX' scheduler; several in one word are separated by commas. Raises ``BadParameter``."""
         found = {}
         for each in (part for word in self.cfg or () for part in word.split(",")):
             key, equals, value = each.partition("=")
@@ -231,3 +274,9 @@ class SubmitOptions(OptionGroup):
                 raise typer.BadParameter(f"{each!r} is not KEY=VALUE", param_hint="--cfg")
             found[key] = value
         return found
+
+
+def _parted(arguments: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """The component's own arguments, the dashes after them, and the script's."""
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    return arguments[:at], arguments[at : at + 1], arguments[at + 1 :]

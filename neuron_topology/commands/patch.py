@@ -57,7 +57,7 @@ def run(order: PatchOptions) -> int:
 
 
 def _defaults(order: PatchOptions) -> JobDefaults:
-    """What the options say, and what the cluster tells of its nodes where one is named."""
+    """The options, and the cluster's nodes if one is named."""
     defaults = order.job.read()
     source = cluster_source(order.snapshot, None, order.context, order.kubeconfig)
     if not order.ordered and not source.named:

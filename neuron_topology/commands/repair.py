@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from typing_extensions import TypedDict
 
 from hami_plugins.allocations.cache import KEEP
 from hami_plugins.allocator.app import product_of
-from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.settings import SETTINGS
 from hami_plugins.cli.kit import output
+from hami_plugins.cli.kit.allocator import filled_cache
 from hami_plugins.cli.kit.edge import Exit
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient
-from hami_plugins.kube.port import SNAPSHOT_COLLECTIONS
-from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.model.units import NodeName
 from hami_plugins.output.rows import Table, TableRow
 from hami_plugins.output.schema import API_VERSION
+from hami_plugins.wire import lenient
 from hami_plugins.wire.fields import Json
 from neuron_topology.core import usage_maps
 from neuron_topology.core.usage_maps import Stale
@@ -32,8 +29,6 @@ from neuron_topology.core.vendor import SPEC
 KIND: Final = "NeuronUsageMaps"
 COMPONENT: Final = "hami-plugins-neuron"
 """What an API server knows the command by."""
-
-_NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class StaleMapDocument(TypedDict):
@@ -75,28 +70,20 @@ def repair(client: KubeClient, *, dry_run: bool, form: Form, headers: bool) -> i
 
 def _found(client: KubeClient) -> tuple[dict[NodeName, Json], list[Stale]]:
     """The nodes as they were read, and their maps that are wrong."""
-    settings = SETTINGS.load("", {})
-    cache = LockedAllocationCache(product_of(settings, Registry([SPEC])), keep=KEEP, clock=time.monotonic)
-    nodes: dict[NodeName, Json] = {}
-    for collection in SNAPSHOT_COLLECTIONS:
-        take = {"Node": cache.node_changed, "Pod": cache.pod_changed}.get(collection.kind)
-        for page in client.pages(collection) if take is not None else ():
-            for raw in page:
-                metadata = raw.get("metadata") or _NOTHING
-                if collection.kind == "Node":
-                    nodes[NodeName(str(metadata.get("name")))] = raw
-                if take is not None:
-                    take(ObjectChange("added", raw, str(metadata.get("uid"))))
+    listed: list[Json] = []
+    product = product_of(SETTINGS.load("", {}), Registry([SPEC]))
+    cache = filled_cache(product, client, keep=KEEP, on_node=listed.append)
+    nodes = {NodeName(str(lenient.inside(each, "metadata").get("name"))): each for each in listed}
     found = [
         each
         for entry in cache.snapshot().nodes
-        for each in usage_maps.stale(entry, (nodes[entry.name].get("metadata") or _NOTHING).get("annotations") or {})
+        for each in usage_maps.stale(entry, lenient.inside(nodes[entry.name], "metadata", "annotations"))
     ]
     return nodes, found
 
 
 def _removed(client: KubeClient, node: Json) -> str:
-    """What became of a node's maps. Who writes the node meanwhile is not overwritten."""
+    """The result for a node's maps. A concurrent write of the node is not overwritten."""
     metadata = node["metadata"]
     try:
         client.merge_patch(paths.node(metadata["name"]), usage_maps.without(str(metadata.get("resourceVersion"))))

@@ -53,8 +53,8 @@ class _Durations(_Strict):
 class StudyFile(_Strict):
     """A study as it is written. ``nodes`` and ``loads`` may be one or several: every combination is a setting.
 
-    ``mixes`` are shares of jobs by the devices that they ask for, beside those of the pack; ``only`` names the mixes to
-    be run, by default those of the file, else those of the pack.
+    ``mixes`` are shares of jobs by the number of requested devices, in addition to those of the pack; ``only`` names
+    the mixes to be run, by default those of the file, else those of the pack.
     """
 
     instance: str = "trn1.32xlarge"
@@ -93,7 +93,7 @@ def order(raw: Mapping[str, Any], source: str) -> StudyFile:
 
 
 def study(wanted: StudyFile, source: str, traces: tuple[Trace, ...] = ()) -> Study:
-    """The study that is asked for: the traces, and the mixes where any is named or there is no trace."""
+    """The requested study: the traces, and the mixes if any is named or there are none of the former."""
     workloads: list[Workload] = [
         Poisson(mix, load, wanted.jobs, Durations(wanted.durations.mean, wanted.durations.sigma))
         for mix in _mixes(wanted, source, traces)

@@ -1,4 +1,4 @@
-"""The work of ``neuron usage``: what the containers of a node use, as its agent tells it."""
+"""The work of ``neuron usage``: the usage of a node's containers, as its agent reports it."""
 
 from __future__ import annotations
 

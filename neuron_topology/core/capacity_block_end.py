@@ -1,7 +1,7 @@
 """When a machine goes back to AWS, and how long a job says that it runs.
 
 Instances of a Capacity Block are taken half an hour before its end (EKS' guide on Capacity Blocks). AWS writes neither
-of the two into a cluster: an operator, or whoever scales the nodes, does.
+time into a cluster: an operator, or the component that scales the nodes, does.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-END_KEY: Final = "hami-plugins.io/capacity-block-end"
-"""Annotation or label of a node: when its Capacity Block ends, as RFC 3339 or (labels have no colons) Unix seconds."""
+from hami_plugins.model.node_pools import CAPACITY_BLOCK_END
+
+END_KEY: Final = CAPACITY_BLOCK_END
 
 DURATION_KEY: Final = "hami-plugins.io/expected-duration"
 """Annotation of a pod or of its job: how long it runs, as ``90m``, ``4h``, ``1h30m``, ``2d`` or seconds."""
@@ -35,7 +36,7 @@ def seconds_of(text: str) -> float:
 def declared(*annotations: Mapping[str, str]) -> float | None:
     """The seconds that a pod says it runs, by the first annotations that say it: its own, then those of its job.
 
-    ``None`` where none says it, or what is said cannot be read.
+    ``None`` if it is missing or unreadable.
     """
     text = next((each[DURATION_KEY] for each in annotations if DURATION_KEY in each), None)
     try:

@@ -22,7 +22,7 @@ from neuron_topology.core.sets.tables import Tables, Topology
 
 
 class DeviceState(StrEnum):
-    """What a device is to somebody who asks for one."""
+    """The state of a device for a new request."""
 
     FREE = "free"
     HELD = "held"
@@ -150,7 +150,7 @@ def _of_state(state: NodeState) -> _OfState:
 
 @lru_cache(maxsize=256)
 def _curves(tables: Tables) -> Mapping[int, tuple[float, ...]]:
-    """The chances of the sizes that jobs come in: powers of two. One device and all of them are no question."""
+    """The chances of the usual sizes of jobs: powers of two. One device and all devices are left out."""
     sizes = (count for count in tables.counts if 1 < count < tables.topology.fabric.devices)
     return {count: found for count in sizes if count.bit_count() == 1 and (found := chances(tables, count))}
 

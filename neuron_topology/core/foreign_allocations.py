@@ -1,9 +1,11 @@
-"""What bound pods hold, whoever bound them: we, AWS's scheduler extension, or kube-scheduler or Volcano alone.
+"""Allocations of bound pods, whichever component bound them: this allocator, AWS's scheduler extension, or
+kube-scheduler or Volcano alone.
 
-AWS's device plugin hands out the numbers of ``AWS_NEURON_IDS`` and reads nothing else, so whatever these name is held;
-HAMi's list says it per container. What can be read is held; what is odd about it is told beside that. A pod of which
-nobody wrote down enough devices may use any, so it holds every device of its node until somebody does: nothing is ever
-allocated twice. A pod that asks for nothing is handed nothing by a kubelet, and so holds nothing, whatever it carries.
+AWS's device plugin hands out the numbers of ``AWS_NEURON_IDS`` and reads nothing else, so the devices with these
+numbers are held; HAMi's list names them per container. Readable parts are held; contradictions are reported in
+addition. A pod without a complete device annotation is assumed to hold every device of its node: nothing is ever
+allocated twice. A pod that requests nothing gets nothing from the kubelet, and so holds nothing, whatever its
+annotations.
 """
 
 from __future__ import annotations
@@ -44,10 +46,10 @@ def asked_by(spec: VendorSpec, container: Container) -> list[tuple[str, Quantity
 
 
 def foreign_allocations(spec: VendorSpec, pod: Pod, listed: Sequence[Sequence[AllocatedShare]]) -> ForeignAllocation:
-    """The devices or cores that AWS's plugin was told to give the pod, or every device where that is not to be had.
+    """The devices or cores that AWS's plugin gives the pod by its annotation, or every device if that is unreadable.
 
-    ``listed`` is what HAMi's list gives each container. It stands where it covers what the plugin was told, or where
-    that was not told anything; otherwise both are held.
+    ``listed`` is each container's allocation in HAMi's list. It counts if it covers the plugin's numbers, or if there
+    are none; otherwise both are held.
     """
     amounts = [sum(max(0, found.ceiling) for _, found in asked_by(spec, each)) for each in pod.containers]
     written = pod.annotations.get(IDS_KEY, "")
@@ -71,7 +73,7 @@ def foreign_allocations(spec: VendorSpec, pod: Pod, listed: Sequence[Sequence[Al
 
 
 def _told(spec: VendorSpec, pod: Pod, amounts: Sequence[int]) -> ForeignAllocation:
-    """What AWS's plugin was told, for a pod that asks for something."""
+    """The numbers for AWS's plugin, of a pod that requests devices."""
     written = pod.annotations.get(IDS_KEY, "")
     numbers = _numbers(written)
     peak = _peak(pod.containers, amounts)
@@ -98,7 +100,7 @@ def _numbers(written: str) -> tuple[int, ...]:
 
 
 def _covers(spec: VendorSpec, pod: Pod, listed: Sequence[Sequence[AllocatedShare]], numbers: Sequence[int]) -> bool:
-    """Whether all that is told by number stands in the list: devices of this node, or cores of these."""
+    """Whether the list contains all given numbers: devices of this node, or cores of these."""
     masks: dict[str, int] = {}
     for share in (each for shares in listed for each in shares):
         bits = share.mark.bits if isinstance(share.mark, CoreMask) else EVERY_CORE
@@ -148,7 +150,7 @@ def _first_asking(containers: Sequence[Container], amounts: Sequence[int]) -> in
 def _dealt(
     spec: VendorSpec, pod: Pod, amounts: Sequence[int], numbers: Sequence[int], holder: int
 ) -> tuple[ContainerAllocation, ...]:
-    """Every device to one container, in order; what nobody asked for goes to the holder.
+    """Every device to one container, in order; unrequested ones go to the holder.
 
     Init containers run on what the others are given later, and have devices only where no other container asks.
     """

@@ -20,7 +20,7 @@ PREFIX: Final = "neuron_"
 """Before the name of an instance type: TorchX' own names (``aws_...``) stay what they are."""
 
 PARTS: Final = (1, 2, 4, 8, 16)
-"""Devices that a name may count, where the machine has as many; a whole machine has its own name beside that."""
+"""Devices that a name may count, if the machine has as many; a whole machine has its own name as well."""
 
 _KEPT_BACK_MILLICPU: Final = 100
 """How much less than its cpu TorchX asks for."""
@@ -40,6 +40,11 @@ class NamedResource:
     def attribute(self) -> str:
         """The name as an identifier, for entry points."""
         return self.name.removeprefix(PREFIX).replace(".", "_")
+
+    @property
+    def requested_millicpu(self) -> int:
+        """What TorchX asks Kubernetes for, in thousandths of a core."""
+        return self.cpu * 1000 - _KEPT_BACK_MILLICPU
 
     def workers(self, lnc: int = 0) -> int:
         """Processes for one pod: one for each core as the machine counts cores at this LNC (0: by default)."""

@@ -22,8 +22,8 @@ ENDS: Final = "neuron-ends"
 def objection(notes: Mapping[str, str], pod: Pod, now: float, *, margin: float = CAPACITY_BLOCK_MARGIN) -> str:
     """Why the pod does not begin on a node with these notes now (Unix seconds); empty where nothing is in its way.
 
-    Who does not say how long he runs begins anywhere. ``margin`` is how many seconds before the end of a Capacity
-    Block its machines go.
+    A pod without a duration may begin anywhere. ``margin`` is how many seconds before the end of a Capacity Block its
+    machines go.
     """
     if why := notes.get(CLOSED):
         return why

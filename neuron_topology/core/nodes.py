@@ -1,8 +1,8 @@
 """The devices of a node and how they are wired: from the Node object, and back from the shape that decisions see.
 
-Beside AWS's own labels and resources a node may carry what its machine says (``LINKS_KEY``, the output of
-``neuron-ls -j``), what is broken on it (``HEALTH_KEY``), and the family of sets of its pool (``FAMILY_LABEL``). What of
-them cannot be read is left out of account and told; the devices stay.
+Besides AWS's own labels and resources a node may carry its machine's report (``LINKS_KEY``, the output of ``neuron-ls
+-j``), its broken parts (``HEALTH_KEY``), and the family of sets of its pool (``FAMILY_LABEL``). Unreadable ones are
+ignored and reported; the devices stay.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Final
 
 from hami_plugins.engine.inventories import capacity_of, cards
 from hami_plugins.errors import WireError
-from hami_plugins.model.devices import MEMORY_BY_CORES, DeviceUsage
+from hami_plugins.model.devices import MEMORY_BY_CORES, Device, DeviceUsage
 from hami_plugins.model.inventory import NO_DEVICES, DeviceInventory, NodeCondition, NodeObject
 from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.units import CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.model.vendor_names import ResourceNames
-from neuron_topology.core import capacity_block_end
+from neuron_topology.core import capacity_block_end, efa
 from neuron_topology.core.hardware import neuron_ls
 from neuron_topology.core.hardware.fabric import mask_of, recognised
 from neuron_topology.core.hardware.instances import INSTANCE_TYPES
@@ -71,6 +71,7 @@ _DEAD: Final = "neuron-dead-links"
 _MISSING: Final = "neuron-not-allocatable"
 _TYPE: Final = "neuron-type"
 _PCIE: Final = "pcie"
+_EFA: Final = "efa"
 _REPAIRED: Final = "repaired"
 
 
@@ -90,7 +91,7 @@ def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
     cores = min(told // count or machine.cores, MOST_CORES)
     counted, count = count, _places(machine, count)
     found = cards(spec, node, count, infix=spec.name, slots=max(cores, 1), memory=MiB(0), cores=CoreShare(cores))
-    group = {device: str(at) for at, devices in enumerate(machine.pcie) for device in devices}
+    places = {_PCIE: _grouped(machine.pcie), _EFA: _grouped(machine.efa)}
     devices = tuple(
         replace(
             device,
@@ -98,7 +99,7 @@ def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
             healthy=at not in machine.sick,
             traits=(
                 (MEMORY_BY_CORES, f"{machine.memory}"),
-                (_PCIE, group.get(at, "")),
+                *((trait, group.get(at, "")) for trait, group in places.items()),
                 (_REPAIRED, str(at in machine.worn)),
             ),
         )
@@ -123,12 +124,18 @@ def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
             *_odd_cores(name, cores),
             *_odd_maps(node, counted, cores),
             *_withheld(missing, counted),
+            *efa.shortage(node, INSTANCE_TYPES.get(name)),
         ),
     )
 
 
+def _grouped(groups: Iterable[Sequence[int]]) -> dict[int, str]:
+    """The number of each device's group."""
+    return {device: str(at) for at, devices in enumerate(groups) for device in devices}
+
+
 def _told_cores(node: NodeObject, name: str) -> tuple[int, tuple[str, ...]]:
-    """The cores that the node's capacity tells, 0 where it does not; a remark on what cannot be read."""
+    """The cores by the node's capacity, 0 if missing; a remark on unreadable values."""
     try:
         return capacity_of(node, name) or 0, ()
     except WireError as error:
@@ -149,7 +156,7 @@ def _missing(names: ResourceNames, node: NodeObject, count: int) -> int:
 
 
 def _withheld(missing: int, count: int) -> tuple[str, ...]:
-    """A remark on devices that are not allocatable where nobody says which they are."""
+    """A remark on devices that are not allocatable, if it is unknown which they are."""
     if missing <= 0:
         return ()
     return (
@@ -279,7 +286,7 @@ class Wiring:
         return sum(1 for at in self.positions if shape.devices[at].healthy and not shape.devices[at].cordoned)
 
     def free(self, shape: NodeShape, usage: Sequence[DeviceUsage]) -> int:
-        """The mask of healthy devices that nobody uses."""
+        """The mask of healthy free devices."""
         free = 0
         for at in self.positions:
             device = shape.devices[at]
@@ -297,14 +304,10 @@ def wiring_of(shape: NodeShape) -> Wiring:
     rows = [[to for to, other in enumerate(positions) if _linked(shape, at, other)] for at in positions]
     for one, other in dead:
         rows[one].append(other)
-    groups: dict[str, list[int]] = {}
-    for device in devices:
-        if name := device.trait(_PCIE):
-            groups.setdefault(name, []).append(device.index)
     tables = Topology(
         recognised(rows),
         Family(shape.trait(_FAMILY) or Family.AWS),
-        Locality(tuple(device.numa for device in devices), tuple(map(tuple, groups.values()))),
+        Locality(tuple(device.numa for device in devices), _groups(devices, _PCIE), _groups(devices, _EFA)),
         dead,
     ).tables
     return Wiring(
@@ -316,6 +319,15 @@ def wiring_of(shape: NodeShape) -> Wiring:
         positions=positions,
         missing=int(shape.trait(_MISSING) or 0),
     )
+
+
+def _groups(devices: Iterable[Device], trait: str) -> tuple[tuple[int, ...], ...]:
+    """The indexes of devices by a trait that they share."""
+    groups: dict[str, list[int]] = {}
+    for device in devices:
+        if name := device.trait(trait):
+            groups.setdefault(name, []).append(device.index)
+    return tuple(map(tuple, groups.values()))
 
 
 def of_family(shape: NodeShape, family: Family) -> NodeShape:

@@ -3,12 +3,12 @@
 Everything is one account: HAMi's list of the pod with a mask of cores for each device, or where that is missing the
 numbers that AWS's scheduler extension wrote. A container asks for whole devices (also under their old name), for one
 core or for several. Several cores are neighbours on one device; more than a device has are whole devices side by side,
-of which the pod is told as many cores as it asked for. Which set, device and cores: see ``allocation``.
+of which the pod receives as many cores as it requested. Which set, device and cores: see ``allocation``.
 
 Differences from HAMi (HAMi 2.10.0 ``pkg/device/awsneuron/device.go``): how many cores a device has is each node's own
 matter, unhealthy devices are never allocated, lists of ids count under the name of HAMi's documents as well as under
-that of its code, all of a pod's containers ask in one unit (AWS's plugin is told one list of numbers), and the number
-of cores is any from 1.
+that of its code, all of a pod's containers ask in one unit (AWS's plugin reads one list of numbers), and the number of
+cores is any from 1.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def cores_on(device: Device, asked: DeviceRequest) -> CoreShare:
 
 
 def whole_is_idle(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
-    """Who takes a whole device takes one that nobody uses."""
+    """A request for a whole device takes one that is completely free."""
     return Reason.EXCLUSIVE if whole(ask.request) and candidate.used.slots else None
 
 
@@ -167,7 +167,7 @@ def cores_are_neighbours(candidate: Candidate, ask: ContainerRequest) -> Reason 
 def share_of(candidate: Candidate, ask: ContainerRequest) -> DeviceShare:
     """All cores, or the run of free cores that leaves the longest ones whole.
 
-    Who asked for devices holds every core there may be, as ``recall`` reads it from a pod that was told devices.
+    A pod that requested devices holds every core there may be, as ``recall`` reads it from a pod with device numbers.
     """
     free = _free_cores(candidate)
     bits = free if whole(ask.request) else run_of(free, ask.request.cores)
@@ -242,8 +242,8 @@ def _left(candidate: Candidate) -> int:
 def score_node(scoring: Scoring) -> float:
     """How many future sets are left (0 to 10) and how full the node was (0 to 10), less what bad devices cost.
 
-    Under binpack the highest score wins, so that whole nodes stay whole; under spread the lowest. Broken devices are
-    no load.
+    Under binpack the highest score wins, so that whole nodes stay whole; under spread the lowest. Broken devices do not
+    count as load.
     """
     shape = scoring.state.shape
     wiring = wiring_of(shape)
@@ -295,7 +295,7 @@ def words(shortfall: Shortfall, ask: ContainerRequest) -> str | None:
 
 
 def _elsewise(wiring: Wiring, free: int, asked: DeviceRequest) -> str:
-    """What the other family would have."""
+    """The sets of the other family."""
     wider = replace(wiring.topology, family=Family.LINKED).tables
     if not (wider.choose_run if _several_for_cores(asked) else wider.choose)(free, asked.count):
         return ""
@@ -309,8 +309,8 @@ def _dead(wiring: Wiring) -> str:
 def annotate(view: AllocationView) -> Mapping[str, str]:
     """The device or core numbers for AWS's device plugin, container by container in the order of each set's ring.
 
-    Init containers run on what the others are given later, as Kubernetes counts them, and are told nothing more. Where
-    the node is one of an UltraServer, the pod is told which.
+    Init containers run on the later containers' devices, as Kubernetes counts them, and receive no further numbers. If
+    the node is part of an UltraServer, the pod receives its number.
     """
     ids: list[int] = []
     of_cores = False

@@ -9,13 +9,14 @@ from typing import Final
 from hami_plugins.kube import paths, removal
 from hami_plugins.kube.port import Collection, KubeApi
 from neuron_topology.commands import hypernode_writer
+from neuron_topology.core.agent.annotations import KEYS
 from neuron_topology.core.capacity_block_end import END_KEY
 from neuron_topology.core.hypernodes import differences, reader
 from neuron_topology.core.hypernodes.differences import HyperNodeStep
-from neuron_topology.core.nodes import FAMILY_LABEL, HEALTH_KEY, LINKS_KEY
+from neuron_topology.core.nodes import FAMILY_LABEL
 
-NODE_KEYS: Final = {"annotations": (LINKS_KEY, HEALTH_KEY, END_KEY), "labels": (FAMILY_LABEL, END_KEY)}
-"""What operators write on nodes for this product."""
+NODE_KEYS: Final = {"annotations": (*KEYS, END_KEY), "labels": (FAMILY_LABEL, END_KEY)}
+"""What operators and agents write on nodes for this product."""
 
 _HYPERNODES: Final = replace(hypernode_writer.COLLECTION, optional=True)
 

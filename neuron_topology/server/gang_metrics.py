@@ -31,7 +31,7 @@ class GangMetrics:
         self._starts = self.followed()
 
     def followed(self) -> GangStarts:
-        """What is told of the gangs from now on; it knows none yet."""
+        """The gangs' metrics from now on; it knows none yet."""
         self._starts = GangStarts(now=self._now, admitted=self._waits.observe, partly=self._partial.inc)
         return self._starts
 

@@ -20,7 +20,7 @@ from neuron_topology.core.gangs.capacity import MemberRequest
 from neuron_topology.core.gangs.members import GangKey, GangMembers, gang_key
 
 PATIENCE: Final = 30.0
-"""Seconds from the first pod of a gang that has a node to the last: whoever starts gangs together needs a few."""
+"""Seconds from the first pod of a gang that has a node to the last: a gang scheduler needs a few."""
 
 
 class GangState(StrEnum):
@@ -49,8 +49,8 @@ class _Start:
 class GangStarts(GangMembers):
     """Members of gangs, followed from waiting to their nodes.
 
-    ``admitted`` is called with the seconds that one waited, ``partly`` for each that began in part. What was complete
-    or partly bound when it was first seen is no matter of either. ``states`` may be called from any thread.
+    ``admitted`` is called with the seconds that one waited, ``partly`` for each that began in part. Gangs that were
+    complete or partly bound when first seen count for neither. ``states`` may be called from any thread.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class GangStarts(GangMembers):
             self._forget((namespace, name))
 
     def states(self) -> Counter[GangState]:
-        """How many gangs are how far. What only time shows is found out here, too."""
+        """The number of gangs per state. States that change with time alone are updated here as well."""
         with self._lock:
             gangs = [(key, start) for key, start in self._starts.items() if self._least(key) > 1]
             for key, start in gangs:

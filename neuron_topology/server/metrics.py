@@ -13,59 +13,44 @@ from neuron_topology.core.device_metrics import DeviceMetrics, DeviceState, Link
 PREFIX: Final = "neuron"
 
 
-def families(snapshot: ClusterSnapshot, prefix: str = PREFIX) -> Iterator[Metric]:
+def families(snapshot: ClusterSnapshot) -> Iterator[Metric]:
     """Everything that one snapshot says."""
-    yield from _families(figures_of(snapshot), prefix)
-
-
-def _families(found: DeviceMetrics, prefix: str) -> Iterator[Metric]:
+    found = figures_of(snapshot)
     devices = {state.value: found.devices[state] for state in DeviceState}
     linkage = {linkage.value: found.linkage[linkage] for linkage in Linkage}
     alike = {str(same).lower(): found.alike[same] for same in (False, True)}
-    yield _by(f"{prefix}_devices", "Devices by state for a new request", "state", devices)
-    recognised = GaugeMetricFamily(
-        f"{prefix}_recognised_sets_ratio",
-        "Share of all linked sets of a machine that its node pool allocates",
-        labels=("instance_type", "family"),
+    yield _by("devices", "Devices by state for a new request", "state", devices)
+    yield _recognised(found)
+    yield _by("nodes", "Nodes by the size of their largest free set", "largest", found.largest)
+    yield _by("nodes_fitting", "Nodes with a free set of this many devices", "devices", found.fitting)
+    by_chance = "The same on average, if the devices in use or broken on each node were random"
+    yield _by("nodes_fitting_by_chance", by_chance, "devices", found.by_chance)
+    fragmented = "Nodes with this many free devices but no free set of them"
+    yield _by("nodes_fragmented", fragmented, "devices", found.fragmented)
+    yield _chances(found)
+    worth = found.worth / found.worth_idle if found.worth_idle else 0.0
+    yield _one(
+        "free_sets_ratio", "Value of all free sets (larger ones count more), relative to an empty cluster", worth
     )
+    yield _by("allocations", "Allocations of several devices by how these are linked", "linkage", linkage)
+    yield _by("allocations_by_numa", "The same by the number of NUMA nodes", "numa_nodes", found.numa)
+    yield _by("gangs", "Gangs on several nodes, by whether they have the same devices on each", "alike", alike)
+    yield _one("devices_held_twice", "Devices whose cores are held by two pods", found.held_twice)
+    yield _one("devices_held_broken", "Broken devices that a pod holds", found.held_broken)
+
+
+def _recognised(found: DeviceMetrics) -> GaugeMetricFamily:
+    what = "Share of all linked sets of a machine that its node pool allocates"
+    family = GaugeMetricFamily(f"{PREFIX}_recognised_sets_ratio", what, labels=("instance_type", "family"))
     for labels, share in sorted(found.recognised.items()):
-        recognised.add_metric(labels, share)
-    yield recognised
-    yield _by(f"{prefix}_nodes", "Nodes by the size of their largest free set", "largest", found.largest)
-    yield _by(f"{prefix}_nodes_fitting", "Nodes with a free set of this many devices", "devices", found.fitting)
-    yield _by(
-        f"{prefix}_nodes_fitting_by_chance",
-        "The same on average, if the devices in use or broken on each node were random",
-        "devices",
-        found.by_chance,
-    )
-    yield _by(
-        f"{prefix}_nodes_fragmented",
-        "Nodes with this many free devices but no free set of them",
-        "devices",
-        found.fragmented,
-    )
-    yield _chances(found, prefix)
-    yield GaugeMetricFamily(
-        f"{prefix}_free_sets_ratio",
-        "Value of all free sets (larger ones count more), relative to an empty cluster",
-        value=found.worth / found.worth_idle if found.worth_idle else 0.0,
-    )
-    yield _by(f"{prefix}_allocations", "Allocations of several devices by how these are linked", "linkage", linkage)
-    yield _by(f"{prefix}_allocations_by_numa", "The same by the number of NUMA nodes", "numa_nodes", found.numa)
-    yield _by(
-        f"{prefix}_gangs", "Gangs on several nodes, by whether they have the same devices on each", "alike", alike
-    )
-    yield GaugeMetricFamily(
-        f"{prefix}_devices_held_twice", "Devices whose cores are held by two pods", value=found.held_twice
-    )
-    yield GaugeMetricFamily(f"{prefix}_devices_held_broken", "Broken devices that a pod holds", value=found.held_broken)
+        family.add_metric(labels, share)
+    return family
 
 
-def _chances(found: DeviceMetrics, prefix: str) -> GaugeMetricFamily:
+def _chances(found: DeviceMetrics) -> GaugeMetricFamily:
     """A sample for each number of busy devices that leaves a chance."""
     family = GaugeMetricFamily(
-        f"{prefix}_set_chance_ratio",
+        f"{PREFIX}_set_chance_ratio",
         "Probability that a set of this many devices is free with this many devices in use, chosen at random",
         labels=("instance_type", "family", "devices", "busy"),
     )
@@ -76,8 +61,12 @@ def _chances(found: DeviceMetrics, prefix: str) -> GaugeMetricFamily:
     return family
 
 
+def _one(name: str, what: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"{PREFIX}_{name}", what, value=value)
+
+
 def _by(name: str, what: str, label: str, counts: Mapping[Any, float]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, what, labels=(label,))
+    family = GaugeMetricFamily(f"{PREFIX}_{name}", what, labels=(label,))
     for key, number in sorted(counts.items(), key=lambda item: str(item[0]).zfill(4)):
         family.add_metric((str(key),), number)
     return family

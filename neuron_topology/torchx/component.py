@@ -1,7 +1,7 @@
 """A component for ``torchx run``: distributed training on Trainium and Inferentia.
 
-TorchX reads this file by itself (``torchx run $(hami-plugins neuron component):ddp ...``), so that nothing has to be
-registered, which would hide TorchX' own components. It wants the types of arguments spelled as they are here.
+TorchX reads this file by itself (``torchx run $(hami-plugins neuron component):ddp ...``), so that no registration is
+needed, which would hide TorchX' own components. It requires the types of arguments spelled as they are here.
 """
 
 from typing import Dict, List, Optional
@@ -22,6 +22,7 @@ def ddp(
     env: Optional[Dict[str, str]] = None,
     max_retries: int = 0,
     rdzv_port: int = 29500,
+    rdzv: str = "",
     mounts: Optional[List[str]] = None,
     cache: str = "",
     precompile: bool = False,
@@ -29,7 +30,7 @@ def ddp(
     tier: str = "",
     lnc: int = 0,
 ) -> specs.AppDef:
-    """Distributed data parallel training on Neuron devices, with a c10d rendezvous and no service beside it.
+    """Distributed data parallel training on Neuron devices, with a c10d rendezvous in the first pod.
 
     Args:
         script_args: arguments of the script
@@ -43,6 +44,7 @@ def ddp(
         env: environment variables
         max_retries: how often the job starts again
         rdzv_port: port of the rendezvous on the first pod
+        rdzv: a rendezvous service of yours instead, BACKEND://HOST:PORT: etcd-v2://etcd-server:2379
         mounts: as for dist.ddp: type=volume,src=claim,dst=/data
         cache: claim of a volume for compiled graphs, shared by all pods and by later jobs; one that mounts names as
             well is mounted once, with the graphs in its folder neuron-cache; or a path inside of a mount
@@ -64,6 +66,7 @@ def ddp(
             env=env or {},
             max_retries=max_retries,
             rdzv_port=rdzv_port,
+            rdzv=rdzv,
             mounts=tuple(mounts or ()),
             cache=cache,
             precompile=precompile,

@@ -61,7 +61,7 @@ def requested(
             info = runner.dryrun_component(component, list(arguments), SCHEDULER, given, **more)
         except ConfigError:
             raise
-        except Exception as error:  # a component is somebody's code, and TorchX raises whatever it meets
+        except Exception as error:  # a component is user code, and TorchX raises any error in it
             raise ConfigError(f"TorchX: {error}") from error
     job: Json = yaml.safe_load(str(info.request))
     return RequestedJob(job, getattr(info.request, "images_to_push", None) or {})

@@ -5,6 +5,7 @@ Source: TorchX 0.7.0 ``torchx/schedulers/kubernetes_scheduler.py`` and data-on-e
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from hami_plugins.errors import ConfigError
-from neuron_topology.core import names
+from neuron_topology.core import efa, names
 from neuron_topology.core.hardware.instances import INSTANCE_TYPES
 from neuron_topology.core.hypernodes import tiers
 from neuron_topology.core.jobs.templates import LNC_ENV, TIER_ENV, TOLERATION
@@ -28,12 +29,7 @@ COMPILE: Final = "neuron_parallel_compile"
 """Runs a script as far as its graphs are known, and compiles them."""
 
 _RUNTIME: Final[Mapping[str, str]] = {"NEURON_RT_RESET_CORES": "1", "XLA_TRANSFER_SEED_ASYNC": "1"}
-_NETWORK: Final[Mapping[str, str]] = {
-    "FI_PROVIDER": "efa",
-    "FI_EFA_USE_DEVICE_RDMA": "1",
-    "FI_EFA_FORK_SAFE": "1",
-    "CCOM_SOCKET_IFNAME": "eth0",
-}
+_NETWORK: Final[Mapping[str, str]] = {**efa.VARIABLES, "CCOM_SOCKET_IFNAME": "eth0"}
 _SPELLINGS: Final[Mapping[str, str]] = {
     "source": "src",
     "destination": "dst",
@@ -41,6 +37,11 @@ _SPELLINGS: Final[Mapping[str, str]] = {
     "read_only": "readonly",
 }
 """Other names for the parts of a mount (TorchX 0.7.0 ``torchx/specs/builders.py``)."""
+
+_RENDEZVOUS: Final = re.compile(r"--rdzv_backend \S+ --rdzv_endpoint \S+")
+"""As TorchX' component writes it: a store in the first pod, by ``c10d``."""
+
+_SERVICE: Final = re.compile(r"([a-z0-9-]+)://([\w.:-]+)")
 
 _COMPILER_FLAGS: Final = "NEURON_CC_FLAGS"
 _SAME_FLAGS: Final[Mapping[str, tuple[str, ...]]] = {"--lnc": ("--lnc", "-lnc", "--logical-nc-config")}
@@ -60,6 +61,7 @@ class TrainingJob:
     env: Mapping[str, str]
     max_retries: int = 0
     rdzv_port: int = 29500
+    rdzv: str = ""
     mounts: tuple[str, ...] = ()
     cache: str = ""
     precompile: bool = False
@@ -93,10 +95,20 @@ def app(script_args: Sequence[str], job: TrainingJob) -> Any:
     )
     (role,) = made.roles
     role.name = plain_name(role.name)
+    if job.rdzv:
+        role.args[-1] = _RENDEZVOUS.sub(_rendezvous(job.rdzv), role.args[-1], count=1)
     if job.precompile:
         role.args[-1] = f"{COMPILE} {role.args[-1]}"
     _tolerate(role)
     return made
+
+
+def _rendezvous(text: str) -> str:
+    """The options of torchrun for a rendezvous service. Raises ``ConfigError`` for an invalid address."""
+    found = _SERVICE.fullmatch(text)
+    if found is None:
+        raise ConfigError(f"rdzv {text}: write BACKEND://HOST:PORT, as etcd-v2://etcd-server:2379, or leave rdzv out")
+    return f"--rdzv_backend {found[1]} --rdzv_endpoint {found[2]}"
 
 
 def shape(text: str, resource: NamedResource, lnc: int = 0) -> str:

@@ -1,7 +1,7 @@
 """The annotations of a node as its agent wants them, and the changes that lead there.
 
-``HEALTH_KEY`` may also be written by people. What the agent itself put there is kept in ``OWN_KEY``, so that it takes
-back its own entries alone, and entries of others stay.
+``HEALTH_KEY`` may also be written by people. The agent keeps its own entries in ``OWN_KEY``, so that it removes only
+those, and other entries stay.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ KEYS: Final = (LINKS_KEY, HEALTH_KEY, OWN_KEY, REGISTER_KEY)
 def changes(
     node: NodeName, annotations: Mapping[str, str], instance_type: str, *, observed: Observation, health: MachineHealth
 ) -> dict[str, str | None]:
-    """What to write on a node with these annotations, ``None`` for what to remove; empty where all is said already."""
+    """Annotations to write on a node with these annotations, ``None`` for those to remove; empty if all is written
+    already.
+    """
     there = _read(annotations.get(HEALTH_KEY))
     others = _without(there, _read(annotations.get(OWN_KEY)))
     own = _without(health, others)
@@ -48,10 +50,26 @@ def changes(
         OWN_KEY: encode_health(own) if own != MachineHealth() else None,
         REGISTER_KEY: register_of(node, instance_type, observed, whole),
     }
-    # Somebody's spelling of the same health stays as it is.
+    # A user's spelling of the same health stays as it is.
     if there != whole:
         wanted[HEALTH_KEY] = encode_health(whole) if whole != MachineHealth() else None
     return {key: text for key, text in wanted.items() if annotations.get(key) != text}
+
+
+def withdrawal(annotations: Mapping[str, str]) -> dict[str, str | None]:
+    """Annotations to write on a node whose agent has ended, ``None`` for those to remove; empty if no agent has been
+    there.
+
+    Only an agent writes ``REGISTER_KEY``. Entries that others have in ``HEALTH_KEY`` stay.
+    """
+    if REGISTER_KEY not in annotations:
+        return {}
+    there = _read(annotations.get(HEALTH_KEY))
+    others = _without(there, _read(annotations.get(OWN_KEY)))
+    wanted: dict[str, str | None] = {key: None for key in KEYS if key in annotations and key != HEALTH_KEY}
+    if others != there:
+        wanted[HEALTH_KEY] = encode_health(others) if others != MachineHealth() else None
+    return wanted
 
 
 def register_of(node: NodeName, instance_type: str, observed: Observation, health: MachineHealth) -> str:

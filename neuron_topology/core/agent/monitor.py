@@ -54,7 +54,7 @@ class MonitorReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineFacts:
-    """What figures of cores are converted with: the node, the logical cores and the memory of a device."""
+    """Conversion factors for values of cores: the node, the logical cores and the memory of a device."""
 
     node: NodeName
     cores: int
@@ -66,7 +66,7 @@ class MachineFacts:
 
 
 def decode(place: str, line: str | bytes) -> MonitorReport:
-    """One report; entries that cannot be read are left out. Raises ``WireError`` where it is no report at all."""
+    """One report; unreadable entries are left out. Raises ``WireError`` if it is not a report at all."""
     body = fields.whole(documents.load(place, line), place)
     listed = fields.items(body, "neuron_runtime_data", place)
     counters = lenient.inside(body, "system_data", "neuron_hw_counters")
@@ -91,9 +91,9 @@ def usage_of(
     pods: Mapping[PodUid, PodDevices],
     facts: MachineFacts,
 ) -> tuple[ContainerUsage, ...]:
-    """What containers use beside what they were allocated; processes of no pod are left out.
+    """Containers' usage, compared with their allocation; processes of no pod are left out.
 
-    Pods with an allocation and without a process are told as well: they use nothing.
+    Pods with an allocation and without a process are reported as well: they use nothing.
     """
     found: dict[tuple[PodUid, str], list[RuntimeUse]] = {
         (uid, container): [] for uid, pod in pods.items() if pod.devices for container in pod.asking

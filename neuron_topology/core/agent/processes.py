@@ -115,7 +115,7 @@ def numbered(devices: Iterable[int]) -> str:
 def processes_of(place: str, printed: str) -> tuple[DeviceProcess, ...]:
     """The processes in the JSON of neuron-ls; entries that cannot be read are left out.
 
-    Raises ``WireError`` where there is no list of devices.
+    Raises ``WireError`` without a list of devices.
     """
     return tuple(
         DeviceProcess(
@@ -186,7 +186,7 @@ def _stranger(held: list[DeviceProcess], owner: ProcessOwner, pods: Mapping[PodU
 
 
 def _annotated(annotations: Mapping[str, str], cores: int) -> Mapping[int, int] | None:
-    """The devices that AWS's plugin is told to hand out, with the cores of each; 0 cores is a whole device."""
+    """The devices that AWS's plugin is configured to hand out, with the cores of each; 0 cores is a whole device."""
     numbers = [part.strip() for part in annotations.get(IDS_KEY, "").split(",")]
     if not all(each.isascii() and each.isdecimal() and len(each) <= _DIGITS for each in numbers):
         return None

@@ -1,7 +1,7 @@
-"""Whether all members of a job find room beside each other, each for whole devices or for cores.
+"""Whether all members of a job fit together, each with whole devices or with cores.
 
-What is said to be too little is too little for sure: every number here is at least what there really is, so that a job
-is never held back that could start.
+A reported shortage is certain: every number here is at least the real one, so a job that could start is never held
+back.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Free(NamedTuple):
         return NodeKind(self.wiring.tables, self.wiring.cores)
 
     def room(self, part: MemberRequest) -> int:
-        """The most such parts that fit beside each other."""
+        """The most such parts that fit together."""
         kind, allocatable = self.kind, max(self.mask.bit_count() - self.wiring.missing, 0)
         count = kind.several(part)
         if count:
@@ -68,7 +68,7 @@ class Free(NamedTuple):
 
 @lru_cache(maxsize=_STATES)
 def free_of(state: NodeState) -> Free:
-    """What is free on a node that has Neuron devices."""
+    """The free devices of a node with Neuron devices."""
     shape, wiring = state.shape, wiring_of(state.shape)
     begun = []
     for at in wiring.positions:
@@ -88,11 +88,11 @@ def lacking(asked: Mapping[MemberRequest, int], least: int, nodes: Iterable[Node
         measured[MemberRequest(cores=1)] = None  # whatever the sizes, the cores have to be enough in all
     rooms: Counter[MemberRequest] = Counter()
     kinds: set[NodeKind] = set()
-    for state in nodes:
+    for state, number in Counter(nodes).items():
         free = free_of(state)
         kinds.add(free.kind)
         for part in measured:
-            rooms[part] += free.room(part)
+            rooms[part] += number * free.room(part)
     what = "room is" if any(part.cores for part in asked) else "linked sets are"
     could = sum(min(number, rooms[part]) for part, number in asked.items())
     if could < least:

@@ -103,9 +103,9 @@ class Gangs(AllocationPlanner):
 
     # What is asked
 
-    def concerns(self, intake: PodInfo) -> bool:
+    def reads_notes(self, intake: PodInfo) -> bool:
         """See ``AllocationPlanner``: nodes without Neuron devices have nothing to object to other pods."""
-        return VENDOR in intake.demand.devices.vendors or self._members.key_of(intake.pod.uid) is not None
+        return VENDOR in intake.demand.devices.vendors
 
     def objection(self, node: NodeName, intake: PodInfo, cache: AllocationCache) -> str:
         """See ``AllocationPlanner``: what the vendor objects to, now and in the light of what the pod's job says."""
@@ -129,7 +129,7 @@ class Gangs(AllocationPlanner):
         return room.words
 
     def _lacking(self, members: Mapping[PodUid, GangMember], least: int, cache: AllocationCache) -> str:
-        """Why the gang cannot be complete now; empty where it can, or where nobody knows."""
+        """Why the gang cannot be complete now; empty if it can, or if that is unknown."""
         waiting = [member for uid, member in members.items() if not cache.holdings(uid)]
         missing = least - (len(members) - len(waiting))
         asked = Counter(member.part for member in waiting if member.part is not None)
@@ -210,22 +210,27 @@ class Gangs(AllocationPlanner):
         taken = {members for each in gang if each != uid for _, members in _sets_of(each, cache)}
         if not taken:
             return {}
+        has_one: dict[NodeState, bool] = {}
         found: dict[NodeName, float] = {}
         for node in reach:
             entry = cache.entry_without(node, uid)
-            if entry is not None and VENDOR in entry.state.shape.positions:
-                free = free_of(entry.state)
+            if entry is None or VENDOR not in entry.state.shape.positions:
+                continue
+            state = entry.state
+            if state not in has_one:
+                free = free_of(state)
                 count = free.kind.several(part)
-                if any(members & ~free.mask == 0 and members.bit_count() == count for members in taken):
-                    found[node] = SAME_SET
+                has_one[state] = any(members & ~free.mask == 0 and members.bit_count() == count for members in taken)
+            if has_one[state]:
+                found[node] = SAME_SET
         return found
 
 
 def _least(members: Collection[GangMember], group: PodGroup) -> int:
     """How many of the members that are known here have to start together.
 
-    The group counts pods that ask for no devices, too. Where some are not seen and all others ask for the same, what
-    the group needs of that resource tells how many they are.
+    The group counts pods without devices as well. If some pods are unknown and all others have equal requests, the
+    group's minimum of that resource gives their number.
     """
     parts = {member.part for member in members}
     part = next(iter(parts))

@@ -18,7 +18,7 @@ _ROOMS: Final = 65_536
 
 @lru_cache(maxsize=_ROOMS)
 def room(tables: Tables, free: int, count: int, run: bool = False) -> int:
-    """The most sets of a count that fit beside each other into what is free; with ``run`` sets for a range of cores."""
+    """The most sets of a count that fit together into the free devices; with ``run`` sets for a range of cores."""
     if count == 1:
         return free.bit_count() if 1 in tables.sets else 0
     most = free.bit_count() // count

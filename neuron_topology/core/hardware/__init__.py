@@ -1,1 +1,1 @@
-"""What the machines are: instance types as data, how their devices are wired, and what a machine says of itself."""
+"""Machines: instance types as data, the wiring of their devices, and a machine's own report."""

@@ -108,7 +108,7 @@ def switched(devices: int) -> Fabric:
 
 
 def recognised(neighbours: Sequence[Sequence[int]]) -> Fabric:
-    """The fabric with these links and the name of its shape; a link that only one end tells of counts."""
+    """The fabric with these links and the name of its shape; a link reported by one end alone counts."""
     linked = [set(row) for row in neighbours]
     for device, row in enumerate(neighbours):
         for other in row:

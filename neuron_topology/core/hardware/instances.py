@@ -4,14 +4,15 @@ As of 2026-11-26. Sources: AWS' pages on instance types and AWS Neuron SDK 2.33.
 3 its ``trn3-arch`` and ``trainium3``, and for the names of its types, which EC2 does not list yet, aws-neuron-driver
 ``v4/neuron_dhal_v4.c``: ``trn3.48xlarge`` has the sixteen devices of a server of Gen1, ``trn3e.24xlarge`` the four of
 Gen2. Other names that AWS's software has (``trn2n``, ``trn3p`` ...) are not here: a node of such a type is described by
-what its machine reports, see ``hardware.machines``. Links of Inferentia 1 are not published; AWS places its devices as
-a row without a wrap, and so do we until a machine has told.
+what its machine reports, see ``hardware.machines``. Which EFA interface belongs to which device is from aws-neuron's
+``connected-device-maps-over-efa-for-neuron`` v1.1.0, by which AWS's plugins and drivers pair them. Links of Inferentia
+1 are not published; AWS places its devices as a row without a wrap, and so do we until a machine has told.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -37,8 +38,9 @@ class InstanceType:
     ``cores_per_device`` are physical NeuronCores; ``default_lnc`` is how many of them act as one by default (0 where
     that cannot be set). ``numa[i]`` is the NUMA node of device i and ``pcie`` its groups; both are empty where AWS has
     not published them. ``vcpus`` and ``memory_gib`` are the whole machine's, ``ultraserver`` the numbers of machines
-    that can be wired together through their devices (1 is a machine by itself). ``vcpus`` 0: host and network are not
-    published.
+    that can be wired together through their devices (1 is a machine by itself). ``efa[i]`` is the PCI address of the
+    EFA interface of device i, empty where it is not published; two devices of a trn1.32xlarge share one. ``vcpus`` 0:
+    host and network are not published.
     """
 
     name: str
@@ -53,6 +55,7 @@ class InstanceType:
     numa: tuple[int, ...] = ()
     pcie: tuple[PcieGroup, ...] = ()
     efa_interfaces: int = 0
+    efa: tuple[str, ...] = ()
     network_cards: int = 0
     max_enis: int = 0
     ultraserver: tuple[int, ...] = (1,)
@@ -74,8 +77,15 @@ class InstanceType:
 
     @property
     def lnc_choices(self) -> tuple[int, ...]:
-        """The LNC settings that the machine can be set to; empty where there is no such setting."""
+        """The LNC settings that the machine can be set to; empty if it has none."""
         return (1, 2) if self.default_lnc else ()
+
+    @property
+    def efa_groups(self) -> tuple[tuple[int, ...], ...]:
+        """The devices of each EFA interface, where that is known."""
+        return tuple(
+            tuple(at for at, other in enumerate(self.efa) if other == address) for address in dict.fromkeys(self.efa)
+        )
 
     def logical_cores(self, lnc: int = 0) -> int:
         """The cores that one device counts at an LNC setting, 0 for the default one."""
@@ -92,6 +102,21 @@ _TRN1_BUSES: Final = (
     ("0x20", (4, 5, 8, 9)),
     ("0xa0", (2, 3, 14, 15)),
     ("0x90", (6, 7, 10, 11)),
+)
+_TRN1_EFA: Final = (
+    ("10:1a.0",) * 2
+    + ("a0:1a.0",) * 2
+    + ("20:19.0",) * 2
+    + ("90:19.0",) * 2
+    + (("20:1a.0",) * 2 + ("90:1a.0",) * 2 + ("10:19.0",) * 2 + ("a0:19.0",) * 2)
+)
+_TRN1N_EFA: Final = (
+    *("10:17.0", "10:1a.0", "a0:17.0", "a0:1a.0", "20:19.0", "20:18.0", "90:19.0", "90:18.0"),
+    *("20:17.0", "20:1a.0", "90:17.0", "90:1a.0", "10:19.0", "10:18.0", "a0:19.0", "a0:18.0"),
+)
+_TRN2_EFA: Final = (
+    *("c9:00.0", "b4:00.0", "b3:00.0", "ca:00.0", "6c:00.0", "57:00.0", "56:00.0", "6d:00.0"),
+    *("98:00.0", "83:00.0", "82:00.0", "99:00.0", "f5:00.0", "e0:00.0", "df:00.0", "f6:00.0"),
 )
 _TRN2_NUMA: Final = (1,) * 4 + (0,) * 8 + (1,) * 4
 _TRN2_SWITCHES: Final = tuple(
@@ -130,20 +155,14 @@ def _second_generation(
     )
 
 
-def _trainium1(name: str, efa_interfaces: int, max_enis: int) -> InstanceType:
-    return InstanceType(
-        name=name,
-        core_generation="v2",
-        cores_per_device=2,
-        device_memory=MiB(32 * GIB),
-        memory_kind="HBM",
-        fabric=torus(),
-        vcpus=128,
-        memory_gib=512,
-        numa=_TRN1_NUMA,
-        pcie=tuple(PcieGroup(bus, devices, efa_interfaces // len(_TRN1_BUSES)) for bus, devices in _TRN1_BUSES),
-        efa_interfaces=efa_interfaces,
-        network_cards=efa_interfaces,
+def _trainium1(name: str, efa: tuple[str, ...], max_enis: int) -> InstanceType:
+    count = len(set(efa))
+    return replace(
+        _second_generation(name, torus(), 128, 512, _TRN1_NUMA),
+        pcie=tuple(PcieGroup(bus, devices, count // len(_TRN1_BUSES)) for bus, devices in _TRN1_BUSES),
+        efa_interfaces=count,
+        efa=efa,
+        network_cards=count,
         max_enis=max_enis,
     )
 
@@ -162,6 +181,7 @@ def _trainium2(name: str, ultraserver: tuple[int, ...]) -> InstanceType:
         numa=_TRN2_NUMA,
         pcie=_TRN2_SWITCHES,
         efa_interfaces=16,
+        efa=_TRN2_EFA,
         network_cards=16,
         max_enis=32,
         ultraserver=ultraserver,
@@ -193,8 +213,8 @@ _ALL: Final = (
     _second_generation("inf2.24xlarge", line(6), 96, 384),
     _second_generation("inf2.48xlarge", ring(12), 192, 768, _INF2_NUMA),
     _second_generation("trn1.2xlarge", single(), 8, 32),
-    _trainium1("trn1.32xlarge", 8, 40),
-    _trainium1("trn1n.32xlarge", 16, 80),
+    _trainium1("trn1.32xlarge", _TRN1_EFA, 40),
+    _trainium1("trn1n.32xlarge", _TRN1N_EFA, 80),
     InstanceType(
         name="trn2.3xlarge",
         core_generation="v3",

@@ -1,8 +1,8 @@
 """What a node's devices are, from its type, from what the machine says of itself, and from what is known to be broken.
 
-Observed links win over the table; every difference is told. Links that the table has and the machine lacks are dead,
-so that the rest of a damaged machine keeps its shape; a machine wired in another way has the graph that it shows. Where
-neither is known, devices are allocated one by one or all together.
+Observed links win over the table; every difference is reported. Links that the table has and the machine lacks are
+dead, so that the rest of a damaged machine keeps its shape; a machine wired in another way has the graph that it shows.
+Where neither is known, devices are allocated one by one or all together.
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ class NeuronMachine:
     """The devices of one node.
 
     ``cores`` are the logical ones of each device, 0 where unknown. ``numa[i]`` is the NUMA node of device i, ``pcie``
-    the devices behind one bus or switch; empty where unknown. ``dead`` are links that do not work, the lower index
-    first, ``sick`` devices that must not be allocated, of which ``absent`` are not on the bus, ``worn`` those with
-    errors that were repaired. ``remarks`` say what an operator should know, ``memory`` is that of each device, 0 if
-    unknown.
+    the devices behind one bus or switch, ``efa`` those of one EFA interface; empty where unknown. ``dead`` are links
+    that do not work, the lower index first, ``sick`` devices that must not be allocated, of which ``absent`` are not on
+    the bus, ``worn`` those with errors that were repaired. ``remarks`` say what an operator should know, ``memory`` is
+    that of each device, 0 if unknown.
     """
 
     fabric: Fabric
     cores: int = 0
     numa: tuple[int, ...] = ()
     pcie: tuple[tuple[int, ...], ...] = ()
+    efa: tuple[tuple[int, ...], ...] = ()
     dead: tuple[Link, ...] = ()
     sick: frozenset[int] = frozenset()
     absent: frozenset[int] = frozenset()
@@ -66,7 +67,8 @@ _MEMBERS: Final = ("devices", "links", "repaired")
 def decode_health(place: str, written: str) -> tuple[MachineHealth, tuple[str, ...]]:
     """From ``{"devices": [7], "links": [[4, 5]], "repaired": [9]}``, and remarks on what of it cannot be read.
 
-    Raises ``WireError`` where nothing can be read: a device that is known to be broken stays so beside a slip.
+    Raises ``WireError`` if nothing can be read: a device that is known to be broken stays so despite a mistake
+    elsewhere.
     """
     holder = whole(load(place, written), place)
     remarks = [
@@ -137,6 +139,7 @@ def machine_of(name: str, devices: int, observed: Observation | None = None) -> 
             cores=known.logical_cores(),
             numa=known.numa,
             pcie=tuple(group.devices for group in known.pcie),
+            efa=known.efa_groups,
             memory=known.device_memory,
         )
     alone = Fabric(FabricShape.SINGLE if devices == 1 else FabricShape.IRREGULAR, ((),) * devices)
@@ -150,7 +153,7 @@ _REMEDY: Final = "the output of neuron-ls -j would show how they are linked"
 
 
 def with_health(machine: NeuronMachine, health: MachineHealth) -> NeuronMachine:
-    """The machine without what is broken; devices and links that it does not have are told and left alone."""
+    """The machine without its broken parts; unknown devices and links are reported and ignored."""
     total, links = machine.fabric.devices, machine.fabric.links
     strange = sorted(each for each in health.devices | health.repaired if each >= total)
     unlinked = [each for each in health.links if each not in links]
@@ -192,6 +195,7 @@ def _observed(name: str, known: InstanceType | None, devices: int, observed: Obs
         cores=_cores(observed),
         numa=_numa(observed, total) or (table.numa if table is not None else ()),
         pcie=tuple(group.devices for group in table.pcie) if table is not None else _buses(observed),
+        efa=table.efa_groups if table is not None else (),
         dead=tuple(sorted(dead)),
         sick=absent,
         absent=absent,
@@ -203,7 +207,7 @@ def _observed(name: str, known: InstanceType | None, devices: int, observed: Obs
 def _reconciled(table: Fabric, shown: Fabric, absent: frozenset[int]) -> tuple[Fabric, frozenset[Link], list[str]]:
     """The fabric to work with, its dead links, and how table and machine differ, links of absent devices aside.
 
-    Links beside those of the table take nothing away from it: its sets are all there.
+    Links in addition to those of the table take nothing away from it: its sets are all there.
     """
     if table.shape is FabricShape.SWITCH:  # what neuron-ls shows of links through switches is not published
         return table, frozenset(), []

@@ -38,7 +38,7 @@ _TITLES: Final[tuple[str, ...]] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedDevice:
-    """One device of a machine. ``cores`` are as printed; ``numa`` is -1 and ``bdf`` empty where nothing is told."""
+    """One device of a machine. ``cores`` are as printed; ``numa`` is -1 and ``bdf`` empty if missing."""
 
     index: int
     cores: int
@@ -48,7 +48,7 @@ class ObservedDevice:
     numa: int = -1
 
     def logical_cores(self, lnc: int) -> int:
-        """The cores that it counts at an LNC setting (0 where none is told).
+        """Its number of cores at an LNC setting (0 if missing).
 
         Newer releases print just these, older ones the physical ones, of which no device has more than 8.
         """

@@ -17,7 +17,7 @@ from neuron_topology.core.hypernodes.objects import ExistingHyperNode
 
 
 class Verb(StrEnum):
-    """What a step does."""
+    """The action of a step."""
 
     CREATE = "create"
     UPDATE = "update"
@@ -89,7 +89,7 @@ def _taken(wanted: Sequence[HyperNode], there: Mapping[str, ExistingHyperNode]) 
 def _claims(
     other: ExistingHyperNode, wanted: Sequence[HyperNode], labels: Mapping[str, Mapping[str, str]]
 ) -> Iterator[Conflict]:
-    """What a HyperNode of somebody else holds of ours."""
+    """Members of this generator that a foreign HyperNode holds."""
     below = {child for each in wanted for child in each.children}
     held = sorted(
         {node for each in wanted for node in each.nodes if other.holds(node, labels.get(node, {}))}
@@ -113,48 +113,33 @@ def _needs_pruning(stale: Sequence[ExistingHyperNode], wanted: Sequence[HyperNod
 
 
 def _removals(stale: Sequence[ExistingHyperNode]) -> Iterator[HyperNodeStep]:
-    """From the top down, so that nothing names what is gone."""
+    """From the top down, so that no HyperNode names a deleted one."""
     for each in sorted(stale, key=lambda held: (-held.tier, held.name)):
         yield HyperNodeStep(Verb.DELETE, each.name, {}, _version(each))
 
 
 def _changes(wanted: Sequence[HyperNode], ours: Mapping[str, ExistingHyperNode]) -> Iterator[HyperNodeStep]:
-    bodies = {each.name: objects.encode(each) for each in wanted}
-    changed = [
-        each
-        for each in wanted
-        if each.name in ours and objects.spec_of(ours[each.name].raw) != objects.spec_of(bodies[each.name])
-    ]
-    emptied: set[str] = set()
-    for each in changed:
-        held = ours[each.name]
-        staying, leaving = _staying(each, held)
-        if leaving and not staying:
-            emptied.add(each.name)
-            yield HyperNodeStep(Verb.DELETE, each.name, {}, _version(held))
-        elif leaving:
-            less = _with_members(bodies[each.name], staying)
-            yield HyperNodeStep(Verb.UPDATE, each.name, _body(less, held), _version(held))
+    """Members leave in all HyperNodes before any arrive; one that all members leave is made again."""
+    arrivals: list[HyperNodeStep] = []
     for each in wanted:
-        if each.name not in ours or each.name in emptied:
-            yield HyperNodeStep(Verb.CREATE, each.name, bodies[each.name])
-        elif each in changed and not _is_done(each, ours[each.name]):
-            held = ours[each.name]
-            yield HyperNodeStep(Verb.UPDATE, each.name, _body(bodies[each.name], held), _version(held))
-
-
-def _staying(wanted: HyperNode, held: ExistingHyperNode) -> tuple[frozenset[str], frozenset[str]]:
-    """The members that stay, and those that leave."""
-    members = frozenset((*wanted.nodes, *wanted.children))
-    before = held.nodes | held.children
-    chosen = bool(held.patterns or held.selectors)
-    return members & before, frozenset({"..."}) if chosen else before - members
-
-
-def _is_done(wanted: HyperNode, held: ExistingHyperNode) -> bool:
-    """Whether the step that lets members leave made the object what it should be."""
-    staying, leaving = _staying(wanted, held)
-    return bool(leaving) and staying == frozenset((*wanted.nodes, *wanted.children))
+        name, body, held = each.name, objects.encode(each), ours.get(each.name)
+        if held is None:
+            arrivals.append(HyperNodeStep(Verb.CREATE, name, body))
+            continue
+        if objects.spec_of(held.raw) == objects.spec_of(body):
+            continue
+        members = frozenset((*each.nodes, *each.children))
+        before = held.nodes | held.children
+        leave, staying = bool(held.patterns or held.selectors or before - members), members & before
+        if leave and not staying:
+            yield HyperNodeStep(Verb.DELETE, name, {}, _version(held))
+            arrivals.append(HyperNodeStep(Verb.CREATE, name, body))
+            continue
+        if leave:
+            yield HyperNodeStep(Verb.UPDATE, name, _body(_with_members(body, staying), held), _version(held))
+        if not leave or staying != members:
+            arrivals.append(HyperNodeStep(Verb.UPDATE, name, _body(body, held), _version(held)))
+    yield from arrivals
 
 
 def _with_members(body: Json, names: frozenset[str]) -> Json:

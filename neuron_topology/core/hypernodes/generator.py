@@ -1,9 +1,9 @@
 """Machines to the HyperNodes of a cluster: one tree in which every machine and every HyperNode has one parent.
 
 Parts are joined from the nearest tier upwards, and what was joined once stays together: an UltraServer whose machines
-are in two parts of the layer above is left out of that layer and joins the next, where it is whole again. So nothing
-that labels may say can make two parents. Machines that name one part and disagree about what it is in are kept apart: a
-wrong label takes nobody else out of the layers above, and no part below the zone is in two zones. Machines of different
+are in two parts of the layer above is left out of that layer and joins the next, where it is whole again. So labels can
+never produce two parents. Machines that name one part and disagree about what it is in are kept apart: a wrong label
+takes no other machine out of the layers above, and no part below the zone is in two zones. Machines of different
 families share no part below the zone: Volcano's tiers are then the same for each of them, and a gang is not spread over
 kinds of machines.
 
@@ -19,10 +19,9 @@ from typing import Final, NamedTuple
 
 from hami_plugins.model.units import NodeName
 from neuron_topology.core.hypernodes.machines import TopologyNode
-from neuron_topology.core.hypernodes.tiers import BY_NAME, ROOT, TIERS, ZONE, Tier
+from neuron_topology.core.hypernodes.tiers import BY_NUMBER, ROOT, TIERS, ZONE, Tier
 
 _DIGITS: Final = 12
-_BY_NUMBER: Final = {tier.number: tier for tier in BY_NAME.values()}
 _ZONE: Final = TIERS.index(ZONE)
 
 
@@ -41,7 +40,7 @@ class HyperNode(NamedTuple):
 
 
 class _Key(NamedTuple):
-    """What machines have in common that are in one part of a tier; ``above`` are the parts that it is in itself."""
+    """The common labels of machines in one part of a tier; ``above`` are the parts that contain it."""
 
     family: str
     part: str
@@ -123,7 +122,7 @@ def _disagreeing(groups: Iterable[_Key], at: int, tier: Tier) -> Iterator[str]:
 
 
 def _join(blocks: Sequence[_Block], tier: Tier, key: _Key, made: list[HyperNode]) -> _Block:
-    """One HyperNode above the blocks. It has nodes or HyperNodes: a machine beside HyperNodes gets one of its own."""
+    """One HyperNode above the blocks. It has nodes or HyperNodes: a machine among HyperNodes gets one of its own."""
     family, part = key.family, key.part
     below = [block.hypernode.tier.number for block in blocks if block.hypernode is not None]
     name = _name(family, tier, part, above=key.above)
@@ -132,7 +131,7 @@ def _join(blocks: Sequence[_Block], tier: Tier, key: _Key, made: list[HyperNode]
         nodes = tuple(sorted(machine.name for machine in machines))
         joined = HyperNode(name, tier, family, part, nodes=nodes)
     else:
-        own = _BY_NUMBER[max(below)]
+        own = BY_NUMBER[max(below)]
         alone = [_alone(block.machines[0], own) for block in blocks if block.hypernode is None]
         made.extend(alone)
         children = [*alone, *(block.hypernode for block in blocks if block.hypernode is not None)]

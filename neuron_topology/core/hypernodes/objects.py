@@ -15,9 +15,8 @@ from hami_plugins.engine.eligibility import met
 from hami_plugins.model.pods import Requirement
 from hami_plugins.wire import fields, lenient, neighbours
 from hami_plugins.wire.fields import Json
-from neuron_topology.core import names
 from neuron_topology.core.hypernodes.generator import HyperNode
-from neuron_topology.core.hypernodes.tiers import BY_NAME
+from neuron_topology.core.hypernodes.tiers import BY_NUMBER, TIERS
 
 API_VERSION: Final = "topology.volcano.sh/v1alpha1"
 KIND: Final = "HyperNode"
@@ -29,6 +28,9 @@ MANAGED_BY: Final = "hami-plugins-neuron"
 FAMILY_LABEL: Final = "hami-plugins.io/neuron-family"
 SOURCE_LABEL: Final = "volcano.sh/network-topology-source"
 """On HyperNodes that Volcano's own discovery has made."""
+
+OUR_LABELS: Final = frozenset({MANAGED_LABEL, FAMILY_LABEL, *(tier.label for tier in TIERS)})
+"""All labels that are written here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +101,8 @@ def decode(raw: Json) -> ExistingHyperNode:
 
 def tiers_of(found: Iterable[ExistingHyperNode]) -> frozenset[str]:
     """The tiers that HyperNodes are of, by name. Volcano before 1.14 keeps no names: ours are known by their number."""
-    by_number = {tier.number: tier.name for tier in BY_NAME.values()}
-    named = (each.tier_name or (by_number.get(each.tier, "") if each.ours else "") for each in found)
-    return frozenset(filter(None, named))
+    known = (each for each in found if each.tier_name or (each.ours and each.tier in BY_NUMBER))
+    return frozenset(each.tier_name or BY_NUMBER[each.tier].name for each in known)
 
 
 def _members(spec: Json, place: str) -> Iterator[tuple[str, str | re.Pattern[str] | tuple[Requirement, ...]]]:
@@ -135,15 +136,3 @@ def spec_of(raw: Json) -> dict[str, Any]:
     ours = {key: value for key, value in labels.items() if key in OUR_LABELS}
     members = sorted(str(sorted(each.items())) for each in spec.get("members") or ())
     return {"tier": spec.get("tier"), "tierName": spec.get("tierName"), "members": members, "labels": ours}
-
-
-OUR_LABELS: Final = frozenset(
-    {
-        MANAGED_LABEL,
-        FAMILY_LABEL,
-        names.ULTRASERVER_2_LABEL,
-        names.ULTRASERVER_4_LABEL,
-        *names.LAYER_LABELS,
-        names.ZONE_LABEL,
-    }
-)

@@ -1,8 +1,8 @@
 """The tiers of the network that Neuron machines stand in, nearest first.
 
-A name stands for one number in every cluster and for every family of machines, so that a job may name the tier: gaps
-between numbers are no trouble to Volcano, a name with two numbers is. The names are such that a job can carry them:
-label keys, which Volcano's own discovery takes, are refused there for their ``/``.
+A name stands for one number in every cluster and for every family of machines, so that a job may name the tier: Volcano
+accepts gaps between numbers, but not a name with two numbers. The names are such that a job can carry them: label keys,
+which Volcano's own discovery takes, are refused there for their ``/``.
 
 Source: Volcano 1.14.1 ``pkg/controllers/hypernode/discovery/label/label.go`` and cloud-provider-aws' node labels; the
 pattern of ``highestTierName`` in the definition of Volcano's Job.
@@ -44,6 +44,7 @@ ROOT: Final = Tier(7, "cluster", "", apart=False)
 """Above all others, where there is more than one of them."""
 
 BY_NAME: Final[Mapping[str, Tier]] = {tier.name: tier for tier in (*TIERS, ROOT)}
+BY_NUMBER: Final[Mapping[int, Tier]] = {tier.number: tier for tier in BY_NAME.values()}
 
 
 def named(name: str) -> Tier:

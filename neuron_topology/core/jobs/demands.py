@@ -11,7 +11,7 @@ from hami_plugins.model.quantity import NANO
 from hami_plugins.wire import fields, quantity
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pods import CONTAINER_LISTS, booked_for, kind_of
-from neuron_topology.core import names, vendor
+from neuron_topology.core import efa, names, vendor
 from neuron_topology.core.hardware.instances import InstanceType
 from neuron_topology.core.nodes import FAMILY_LABEL
 from neuron_topology.core.sets.families import Family
@@ -65,8 +65,13 @@ def asks(askings: Sequence[Asking]) -> bool:
     return any(each.amount(name) for each in askings for name in (names.DEVICES, names.CORES))
 
 
-def possible(askings: Sequence[Asking], kind: InstanceType, selector: dict[str, str]) -> Iterator[DemandRemark]:
-    """Remarks on what only some pools of such machines allocate. Raises ``WireError`` for what none of them can."""
+def possible(
+    askings: Sequence[Asking], kind: InstanceType, selector: dict[str, str], *, pods: int
+) -> Iterator[DemandRemark]:
+    """Remarks on what only some pools of such machines allocate, and on the network of a job of so many pods.
+
+    Raises ``WireError`` for what none of them can allocate.
+    """
     cores = kind.devices * max(map(kind.logical_cores, (0, *kind.lnc_choices)))
     peak = booked_for(each.container for each in askings)
     for name, held in zip(EXTENDED, (kind.devices, cores, kind.efa_interfaces), strict=True):
@@ -77,6 +82,10 @@ def possible(askings: Sequence[Asking], kind: InstanceType, selector: dict[str, 
             raise WireError(f"{most.place}[{name}]", str(most.amount(name)), why)
     for each in askings:
         yield from _together(each, kind, selector.get(FAMILY_LABEL))
+    devices, interfaces = (peak.get(name, 0) // NANO for name in (names.DEVICES, names.EFA))
+    place = max(askings, key=lambda each: each.amount(names.DEVICES)).place
+    for what in efa.unsuited(kind, devices=devices, interfaces=interfaces, pods=pods):
+        yield DemandRemark(f"{place}[{names.EFA}]", what)
 
 
 def _together(asking: Asking, kind: InstanceType, pool: str | None) -> Iterator[DemandRemark]:

@@ -1,4 +1,4 @@
-"""What the nodes of a cluster leave for pods beside their DaemonSets, by instance type."""
+"""The capacity that the nodes of a cluster leave for pods besides their DaemonSets, by instance type."""
 
 from __future__ import annotations
 

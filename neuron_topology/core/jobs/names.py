@@ -9,7 +9,7 @@ from hami_plugins.wire import fields
 from hami_plugins.wire.fields import Json
 
 LONGEST: Final = 63
-"""Of a pod's name, which is the pod's host name, too."""
+"""Maximal length of a pod's name, which is also the pod's host name."""
 
 
 def too_long(job: Json, *, place: str = "job:") -> Iterator[str]:

@@ -32,7 +32,7 @@ class HostCapacity(NamedTuple):
     memory: int
 
     def less(self, other: HostCapacity) -> HostCapacity:
-        """What is left beside something else."""
+        """The rest after a subtraction."""
         return HostCapacity(self.millicpu - other.millicpu, self.memory - other.memory)
 
     def share(self, devices: int, of: int) -> HostCapacity:
@@ -54,5 +54,5 @@ def allocatable(kind: InstanceType) -> HostCapacity:
 
 
 def for_pods(kind: InstanceType) -> HostCapacity:
-    """What is left of that beside the daemons of the node."""
+    """The rest after the daemons of the node."""
     return allocatable(kind).less(DAEMONS)

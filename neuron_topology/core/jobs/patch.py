@@ -1,8 +1,9 @@
 """One Volcano Job (``batch.volcano.sh/v1alpha1``), as submitted, to one that a cluster with Neuron nodes can place.
 
-TorchX writes devices as limits alone, so that Volcano's gate, queues and topology see none of them; it asks for names
-that no plugin advertises and for more cores than a node has to give; and it says nothing of gangs, failures and the
-network. The same function serves the command line and admission, and patching twice changes nothing more.
+TorchX writes devices as limits alone, so that Volcano's enqueue admission, queues and topology see none of them; it
+requests names that no plugin advertises and more cores than a node can allocate; and it sets nothing for gangs,
+failures and the network. The same function serves the command line and admission, and patching twice changes nothing
+more.
 
 Source: TorchX 0.7.0 ``torchx/schedulers/kubernetes_scheduler.py``, ``trials.md`` V11 and V13.
 """
@@ -39,15 +40,15 @@ DEFAULT_RESTARTS: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDefaults:
-    """What is not in the job and has to be decided: where there is a value already, the job's stays.
+    """Decisions that the job leaves open: values that it has already stay.
 
-    ``tier`` is the widest part of the network that the gang may span, by its tier's name (empty: not said), unless a
+    ``tier`` is the widest part of the network that the gang may span, by its tier's name (empty: unset), unless a
     container names one (``NEURON_NETWORK_TIER``); more is refused (``mode`` hard) or avoided (soft). ``restarts`` is
     how often the whole job starts again after a pod was lost; with 0 it ends instead. ``duration`` is how long it runs,
-    as ``ending`` reads it (empty: not said). ``node_order`` are the nodes of
-    the cluster by their place in the network, ``known`` the tiers that its nodes' labels make, ``applied`` those that
-    have HyperNodes, ``kept`` the members of ``networkTopology`` that it keeps (``None``: not asked), ``rooms`` the most
-    that its nodes of each instance type leave for pods beside the daemons.
+    as ``ending`` reads it (empty: unset). ``node_order`` are the nodes of the cluster by their place in the network,
+    ``known`` the tiers that its nodes' labels make, ``applied`` those that have HyperNodes, ``kept`` the members of
+    ``networkTopology`` that it keeps (``None``: not asked), ``rooms`` the most that its nodes of each instance type
+    leave for pods besides the daemons.
     """
 
     tier: str = tiers.ZONE.name
@@ -139,12 +140,13 @@ def _lasting(job: Json, defaults: JobDefaults, place: str) -> tuple[Json, list[T
 def _templates(spec: Json, defaults: JobDefaults, place: str) -> list[PatchedTemplate]:
     """The pods of each task as they should be."""
     found = []
+    pods = _pods(spec, place)
     for at, raw in enumerate(fields.items(spec, "tasks", place)):
         where = f"{fields.path(place, 'tasks')}[{at}]"
         template = fields.member(fields.whole(raw, where), "template", where)
         inside = fields.path(where, "template")
         pod = fields.member(template, "spec", inside)
-        found.append(templates.patch(pod, defaults.node_order, defaults.rooms, f"{inside}.spec"))
+        found.append(templates.patch(pod, defaults.node_order, defaults.rooms, f"{inside}.spec", pods=pods))
     return found
 
 
@@ -153,7 +155,7 @@ def _with(task: Json, found: PatchedTemplate) -> Json:
 
 
 def _started_together(spec: Json, _defaults: JobDefaults, place: str) -> tuple[Json, list[TemplateChange]]:
-    """Without Volcano's webhook a job that does not say how many start together is no gang at all."""
+    """Without Volcano's webhook a job without a minimum is not a gang."""
     if fields.natural(spec, "minAvailable", place):
         return spec, []
     least = sum(_least(task, place) for task in spec["tasks"])
@@ -172,7 +174,7 @@ def _least(task: Json, place: str) -> int:
 
 
 def _ends_together(spec: Json, defaults: JobDefaults, place: str) -> tuple[Json, list[TemplateChange]]:
-    """What follows when a member is lost: without it the others wait for him for ever."""
+    """The policy for a lost member: without it the others wait for it for ever."""
     written = fields.items(spec, "policies", place)
     of_job = _events(spec, place)
     of_tasks = [_events(task, f"{fields.path(place, 'tasks')}[{at}]") for at, task in enumerate(spec["tasks"])]
@@ -187,7 +189,7 @@ def _ends_together(spec: Json, defaults: JobDefaults, place: str) -> tuple[Json,
 
 
 def _events(holder: Json, place: str) -> frozenset[str]:
-    """What the policies of a job or of a task are about."""
+    """The events of a job's or a task's policies."""
     found: set[str] = set()
     for at, raw in enumerate(fields.items(holder, "policies", place)):
         where = f"{fields.path(place, 'policies')}[{at}]"
@@ -205,10 +207,16 @@ def _counted_restarts(spec: Json, defaults: JobDefaults, place: str) -> tuple[Js
     return {**spec, "maxRetry": wanted}, [TemplateChange(f"{place}.maxRetry", f"{wanted} instead of {written}")]
 
 
+def _pods(spec: Json, place: str) -> int:
+    """How many pods the job has."""
+    where = f"{place}.tasks"
+    tasks = (fields.whole(task, where) for task in fields.items(spec, "tasks", place))
+    return sum(fields.number(task, "replicas", where, default=1) for task in tasks)
+
+
 def _near(spec: Json, defaults: JobDefaults, place: str) -> tuple[Json, list[TemplateChange]]:
     """Where the gang may be. One pod is near to itself."""
-    pods = sum(fields.number(task, "replicas", f"{place}.tasks", default=1) for task in spec["tasks"])
-    if pods <= 1 or fields.member(spec, "networkTopology", place):
+    if _pods(spec, place) <= 1 or fields.member(spec, "networkTopology", place):
         return spec, []
     tier = next(filter(None, (_tier_of(task, f"{place}.tasks") for task in spec["tasks"])), "") or defaults.tier
     if not tier:

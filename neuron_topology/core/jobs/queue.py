@@ -1,4 +1,4 @@
-"""A Volcano queue for the Neuron devices that a cluster has: the scarce resource is limited, and nothing beside it.
+"""A Volcano queue for the Neuron devices of a cluster: it limits the scarce resource alone.
 
 A limit of cpu that is smaller than a machine (the blueprint's queue ``test`` has ``cpu: 2``) keeps every job out.
 """
@@ -19,7 +19,7 @@ LIMITED: Final = (names.DEVICES, names.EFA)
 
 
 def queue(name: str, nodes: Iterable[Mapping[str, Any]], *, weight: int = 1) -> Json:
-    """The queue, as large as what the nodes can allocate. Raises ``ConfigError`` where that is no device."""
+    """The queue, as large as the nodes' allocatable devices. Raises ``ConfigError`` without any device."""
     sums = dict.fromkeys(LIMITED, 0)
     for node in nodes:
         status = lenient.inside(node, "status")

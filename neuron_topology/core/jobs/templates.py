@@ -11,11 +11,12 @@ from hami_plugins.model.quantity import NANO
 from hami_plugins.wire import fields, quantity
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pods import CONTAINER_LISTS
-from neuron_topology.core import names
+from neuron_topology.core import efa, names
 from neuron_topology.core.hardware.instances import INSTANCE_TYPES, InstanceType
 from neuron_topology.core.jobs import demands, node_capacity, volumes
 from neuron_topology.core.jobs.demands import DemandRemark
 from neuron_topology.core.jobs.node_capacity import HostCapacity
+from neuron_topology.core.named_resources import NAMED
 
 NODE_ENV: Final = "NEURON_NODE_NAME"
 """The node that a pod runs on."""
@@ -32,6 +33,8 @@ TIER_ENV: Final = "NEURON_NETWORK_TIER"
 
 LNC_ENV: Final = "NEURON_LOGICAL_NC_CONFIG"
 """How many physical cores act as one in the process; the node's plugin counts cores at the node's own setting."""
+
+_NETWORK: Final[tuple[Json, ...]] = tuple({"name": name, "value": value} for name, value in efa.VARIABLES.items())
 
 _BROKEN_NAME: Final = re.compile(r"\$\{VC_[A-Z0-9_]*-[A-Z0-9_-]*_HOSTS(?=[:}])")
 """A variable as TorchX refers to it when a role's name has a hyphen. Volcano exports it with ``_``, and a shell reads
@@ -59,10 +62,13 @@ class PatchedTemplate(NamedTuple):
     remarks: tuple[DemandRemark, ...] = ()
 
 
-def patch(spec: Json, node_order: Sequence[str], rooms: Mapping[str, HostCapacity], place: str) -> PatchedTemplate:
+def patch(
+    spec: Json, node_order: Sequence[str], rooms: Mapping[str, HostCapacity], place: str, *, pods: int
+) -> PatchedTemplate:
     """The template as it should be, the given one where it asks for nothing of Neuron's. Raises ``WireError``.
 
-    ``rooms`` is the most that nodes of an instance type leave for pods; for other types EKS's usual nodes are taken.
+    ``pods`` is the size of the whole job. ``rooms`` is the most that nodes of an instance type leave for pods; for
+    other types EKS's usual nodes are taken.
     """
     changes: list[TemplateChange] = []
     changed = _each_container(spec, place, changes)
@@ -73,9 +79,9 @@ def patch(spec: Json, node_order: Sequence[str], rooms: Mapping[str, HostCapacit
     kind = INSTANCE_TYPES.get(selector.get(names.INSTANCE_LABEL, ""))
     remarks: tuple[DemandRemark, ...] = ()
     if kind is not None:
-        remarks = (*demands.possible(askings, kind, selector), *_settings(changed, kind, place))
+        remarks = (*demands.possible(askings, kind, selector, pods=pods), *_settings(changed, kind, place))
         changed = _inside_the_node(changed, kind, rooms.get(kind.name), place, changes)
-    changed = _tolerating(changed, place, changes)
+    changed = _reaching_others(_tolerating(changed, place, changes), place, changes)
     changed, claims = volumes.one_per_claim(changed, place)
     for claim in claims:
         what = f"claim {claim} is one volume: kubelets before 1.35 never start a pod that names it in two"
@@ -210,16 +216,29 @@ class _Most(NamedTuple):
 def _inside_the_node(
     spec: Json, kind: InstanceType, own: HostCapacity | None, place: str, changes: list[TemplateChange]
 ) -> Json:
-    """Requests that the node can meet beside its daemons; limits may stay above what is there, and all where nobody
-    has said what there is.
+    """Requests that the node can meet besides its daemons; limits may exceed the capacity, and all requests may if the
+    capacity is unknown.
+
+    A named part of a machine is for EKS's usual nodes. Where the cluster's own leave less, it is cut to the same part
+    of that: otherwise the last parts of a machine would find no room.
     """
     if own is None and not kind.host_known:
         return spec
-    left = own or node_capacity.for_pods(kind)
+    left = node_capacity.for_pods(kind) if own is None else own.share(_named_devices(spec, kind, place), kind.devices)
     of = f"the cluster's {kind.name} nodes leave" if own else f"EKS usually leaves on a {kind.name}"
-    why = f"the most that {of} besides the daemons"
+    part = "" if left == own or own is None else "its part of "
+    why = f"{part}the most that {of} besides the daemons"
     spec = _capped(spec, _Most("cpu", left.millicpu * _MILLI, why), place, changes)
     return _capped(spec, _Most("memory", left.memory * NANO, why), place, changes)
+
+
+def _named_devices(spec: Json, kind: InstanceType, place: str) -> int:
+    """The devices of the named part of a machine that the pod's cpu is of; all of them where it is of none."""
+    containers = fields.items(spec, "containers", place)
+    asked = sum(_plain_request(each, "cpu", place) for each in containers)
+    parts = (each for each in NAMED.values() if each.instance_type == kind.name)
+    sizes = (each.devices[names.DEVICES] for each in parts if each.requested_millicpu * _MILLI == asked)
+    return next(sizes, kind.devices)
 
 
 def _capped(spec: Json, most: _Most, place: str, changes: list[TemplateChange]) -> Json:
@@ -273,6 +292,28 @@ def _tolerates(raw: object) -> bool:
     if not isinstance(raw, dict) or raw.get("operator", "Equal") != "Exists":
         return False
     return raw.get("key") in (None, "", names.TAINT) and raw.get("effect") in (None, "", "NoSchedule")
+
+
+def _reaching_others(spec: Json, place: str, changes: list[TemplateChange]) -> Json:
+    """The variables of EFA for containers with interfaces; what a container takes from a ConfigMap is not known."""
+    told = []
+    for at, container in enumerate(fields.items(spec, "containers", place)):
+        where = f"{place}.containers[{at}]"
+        limits = fields.member(fields.member(container, "resources", where), "limits", where)
+        suits = names.EFA in limits and "envFrom" not in container
+        fuller, missing = with_variables(container, _NETWORK if suits else (), where)
+        if missing:
+            changes.append(TemplateChange(f"{where}.env", f"{', '.join(missing)}, so that EFA is used"))
+        told.append(fuller)
+    return {**spec, "containers": told}
+
+
+def with_variables(container: Json, variables: Sequence[Json], place: str) -> tuple[Json, list[str]]:
+    """The container with those of the variables that it does not set itself, and their names."""
+    written = fields.items(container, "env", place)
+    own = {str(each.get("name")) for each in written if isinstance(each, dict)}
+    missing = [each for each in variables if each["name"] not in own]
+    return {**container, "env": [*written, *missing]} if missing else container, [each["name"] for each in missing]
 
 
 def _told_the_order(spec: Json, order: str, place: str, changes: list[TemplateChange]) -> Json:

@@ -1,6 +1,6 @@
-"""Jobs whose pods stay within one UltraServer: each container is told which machine of it its pod is on.
+"""Jobs whose pods stay within one UltraServer: each container receives the number of its pod's machine in it.
 
-That is known once the pod has a node. The allocator writes the node's labels on the pod with its Binding, and a
+The number is known once the pod has a node. The allocator writes the node's labels on the pod with its Binding, and a
 container's variables may be taken from there. Source: AWS Neuron SDK 2.32 ``src/k8/k8s-ultraserver-init-script.sh``.
 """
 
@@ -15,7 +15,7 @@ from hami_plugins.wire import fields, quantity
 from hami_plugins.wire.fields import Json
 from neuron_topology.core import names
 from neuron_topology.core.hardware.instances import INSTANCE_TYPES
-from neuron_topology.core.jobs.templates import TemplateChange
+from neuron_topology.core.jobs.templates import TemplateChange, with_variables
 
 MACHINES: Final[Mapping[str, Literal[2, 4]]] = {"ultraserver-2": 2, "ultraserver-4": 4}
 """The tiers that are UltraServers, with their machines."""
@@ -33,8 +33,8 @@ _OF_FOUR: Final = "1"
 def told(spec: Json, place: str) -> tuple[Json, list[TemplateChange]]:
     """A job's ``spec`` with the variables in its containers for Neuron, where it stays within one UltraServer.
 
-    What a container sets itself is left as it is, and so is one that asks for a part of a machine. Raises ``WireError``
-    for a job that no UltraServer can hold.
+    A container's own variables are left as they are, and so is a container that requests a part of a machine. Raises
+    ``WireError`` for a job that fits no UltraServer.
     """
     topology = fields.member(spec, "networkTopology", place)
     tier = fields.text(topology, "highestTierName", f"{place}.networkTopology")
@@ -84,18 +84,13 @@ def _task(task: Json, machines: Literal[2, 4], place: str, changes: list[Templat
 
 
 def _container(container: Json, machines: Literal[2, 4], place: str, changes: list[TemplateChange]) -> Json:
-    limits = fields.member(fields.member(container, "resources", place), "limits", f"{place}.resources")
-    if str(limits.get(names.DEVICES)) != str(_WHOLE):
+    if _devices(container, place) != _WHOLE:
         return container
-    written = fields.items(container, "env", place)
-    own = {each.get("name") for each in written if isinstance(each, dict)}
-    missing = [each for each in _variables(machines) if each["name"] not in own]
-    if not missing:
-        return container
-    changes.append(
-        TemplateChange(f"{place}.env", f"its place in an UltraServer of {machines}, from annotations of the pod")
-    )
-    return {**container, "env": [*written, *missing]}
+    container, missing = with_variables(container, _variables(machines), place)
+    if missing:
+        what = f"its place in an UltraServer of {machines}, from annotations of the pod"
+        changes.append(TemplateChange(f"{place}.env", what))
+    return container
 
 
 def _variables(machines: Literal[2, 4]) -> tuple[Json, ...]:

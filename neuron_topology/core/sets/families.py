@@ -44,8 +44,8 @@ class Family(StrEnum):
 def sets_of(fabric: Fabric, family: Family, dead: Iterable[tuple[int, int]] = ()) -> Mapping[int, tuple[int, ...]]:
     """The sets by count, as masks in the order of their device lists; counts that are never allocated are left out.
 
-    A set with both ends of a ``dead`` link is none: its members are no longer wired as the family promises. Where that
-    leaves ``linked`` no set of a count, those are its sets that keep the most links and still hang together.
+    A set with both ends of a ``dead`` link does not count: its members are no longer wired as the family promises.
+    Where that leaves ``linked`` no set of a count, those are its sets that keep the most links and still hang together.
     """
     gone = tuple(dead)
     broken = [1 << one | 1 << other for one, other in gone]

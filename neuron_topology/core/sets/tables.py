@@ -21,7 +21,7 @@ from neuron_topology.core.sets.locality import ANYWHERE, Locality
 from neuron_topology.core.sets.measures import path_through, ring_through
 
 CUBE_WEIGHTS: Final[Mapping[int, int]] = {16: 64 * 33, 8: 8 * 33, 4: 33, 2: 1}
-"""What a free set of the torus is worth by its size, when it is asked how much an allocation leaves.
+"""The worth of a free set of the torus by its size, for comparing how much an allocation leaves.
 
 All 32 pairs together weigh less than one set of four.
 """
@@ -35,7 +35,7 @@ class Choices(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """All that the choice of a set depends on, beside what is free.
+    """All inputs of the choice of a set, besides the free devices.
 
     ``dead`` are links of ``fabric`` that do not work, the lower index first.
     """
@@ -128,20 +128,20 @@ class Tables:
         return max((count for count in self.sets if self.choices(count)[free]), default=0)
 
     def values(self) -> Sequence[int]:
-        """What each mask of free devices is worth: its sets, weighted by size."""
+        """The worth of each mask of free devices: its sets, weighted by size."""
         if not self._values and self.topology.fabric.devices <= LARGEST:
             self._values = _worth(self.sets, self.topology.fabric)
         return self._values
 
     def value(self, free: int) -> int:
-        """What the sets in these free devices are worth; 0 where there are too many devices for a table."""
+        """The worth of the sets in these free devices; 0 if there are too many devices for a table."""
         values = self.values()
         return values[free] if values else 0
 
     def order(self, members: int) -> tuple[int, ...]:
         """The devices of a set as a container is to count them: along a ring of links, else along a path of them.
 
-        AWS's own sets stay ascending, as AWS's plugin expects them; a set without ring and path does, too.
+        AWS's own sets stay ascending, as AWS's plugin expects them, and so does a set without ring and path.
         """
         found = self._orders.get(members)
         if found is None:

@@ -1,1 +1,1 @@
-"""What a way of choosing devices is worth: jobs on a cluster of equal nodes, policy by policy, in a loss system."""
+"""The worth of a policy for choosing devices: jobs on a cluster of equal nodes, policy by policy, in a loss system."""

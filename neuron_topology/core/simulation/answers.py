@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 from typing_extensions import TypedDict
@@ -15,8 +15,7 @@ from neuron_topology.core.simulation.estimates import Estimate
 from neuron_topology.core.simulation.jobs import Poisson
 from neuron_topology.core.simulation.policies import SelectionPolicy
 
-MEASURES: Final = ("utilisation", "fragmentation rejects", "accepted")
-"""What is said of every policy, beside the acceptance of each size."""
+FRAG_REJECTS: Final = "fragmentation rejects"
 
 
 class EstimateDocument(TypedDict):
@@ -44,7 +43,7 @@ class SimulatedPolicyDocument(TypedDict):
 
 
 class WorkloadDocument(TypedDict):
-    """The jobs: drawn from a mix, or as a trace tells them."""
+    """The jobs: drawn from a mix, or from a trace."""
 
     kind: Literal["mix", "trace"]
     name: str
@@ -97,14 +96,14 @@ def effort(study: Study, setting: SimulationSetting) -> str:
     return f"per cent, ± half of the 95 % interval; one run of {jobs}, in {parts} parts"
 
 
-def measures(finding: PolicyResult) -> tuple[Estimate, ...]:
-    """The estimates of ``MEASURES``, then the acceptance of each size."""
-    return (finding.utilisation, finding.frag_rejects, finding.acceptance, *finding.acceptance_of.values())
-
-
-def names(finding: PolicyResult) -> tuple[str, ...]:
-    """What ``measures`` are called."""
-    return (*MEASURES, *(f"accepted of {size}" for size in finding.acceptance_of))
+def measures(finding: PolicyResult) -> dict[str, Estimate]:
+    """The results of a policy by their names, in the order in which they are shown."""
+    return {
+        "utilisation": finding.utilisation,
+        FRAG_REJECTS: finding.frag_rejects,
+        "accepted": finding.acceptance,
+        **{f"accepted of {size}": found for size, found in finding.acceptance_of.items()},
+    }
 
 
 def percent(estimate: Estimate) -> str:
@@ -116,17 +115,16 @@ def percent(estimate: Estimate) -> str:
 
 def table(findings: Sequence[PolicyResult]) -> Table:
     """A row per policy of one setting, in per cent."""
-    columns = (
-        "POLICY",
-        "UTILISED",
-        "FRAG REJECTS",
-        "ACCEPTED",
-        *(f"OF {size}" for size in findings[0].acceptance_of),
-    )
     return Table(
-        columns=columns,
+        columns=(
+            "POLICY",
+            "UTILISED",
+            "FRAG REJECTS",
+            "ACCEPTED",
+            *(f"OF {size}" for size in findings[0].acceptance_of),
+        ),
         rows=tuple(
-            TableRow((each.policy.value, *(percent(found).removesuffix(" %") for found in measures(each))))
+            TableRow((each.policy.value, *(percent(found).removesuffix(" %") for found in measures(each).values())))
             for each in findings
         ),
         whole=frozenset({0}),
@@ -176,7 +174,7 @@ def _setting(study: Study, findings: Sequence[PolicyResult]) -> SimulatedSetting
                 "utilisation": _estimate(each.utilisation),
                 "fragRejects": _estimate(each.frag_rejects),
                 "acceptance": _estimate(each.acceptance),
-                "acceptanceOf": _by_size(each.acceptance_of),
+                "acceptanceOf": {str(size): _estimate(found) for size, found in each.acceptance_of.items()},
             }
             for each in findings
         ],
@@ -195,10 +193,6 @@ def _workload(setting: SimulationSetting) -> WorkloadDocument:
         "durationMean": None if drawn is None else drawn.durations.mean,
         "durationSigma": None if drawn is None else drawn.durations.sigma,
     }
-
-
-def _by_size(found: Mapping[int, Estimate]) -> dict[str, EstimateDocument]:
-    return {str(size): _estimate(each) for size, each in found.items()}
 
 
 def _estimate(found: Estimate) -> EstimateDocument:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from neuron_topology.core.sets.families import Family
-from neuron_topology.core.simulation.answers import measures, names, percent
+from neuron_topology.core.simulation.answers import FRAG_REJECTS, measures, percent
 from neuron_topology.core.simulation.comparison import PolicyResult
 from neuron_topology.core.simulation.estimates import Estimate
 
@@ -26,12 +26,11 @@ _TOP: Final = 8
 _LINE: Final = 25
 _AXIS: Final = 24
 _MOST_STEPS: Final = 4
-_FROM_ZERO: Final = "fragmentation rejects"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dot:
-    """One policy: its mean, and its interval where it has one. ``linked`` tells the two families of sets apart."""
+    """One policy: its mean, and its interval if it has one. ``linked`` distinguishes the two families of sets."""
 
     y: float
     x: float
@@ -64,14 +63,13 @@ class Panel:
 
 
 def panels(findings: Sequence[PolicyResult]) -> tuple[Panel, ...]:
-    """The panels of one setting, in the order of ``answers.names``."""
-    titles = names(findings[0])
-    columns = zip(*(measures(each) for each in findings), strict=True)
-    return tuple(_panel(title, findings, column) for title, column in zip(titles, columns, strict=True))
+    """The panels of one setting, in the order of ``answers.measures``."""
+    rows = [measures(each) for each in findings]
+    return tuple(_panel(title, findings, [row[title] for row in rows]) for title in rows[0])
 
 
 def _panel(title: str, findings: Sequence[PolicyResult], column: Sequence[Estimate]) -> Panel:
-    low = 0.0 if title == _FROM_ZERO else min(_low(each) for each in column)
+    low = 0.0 if title == FRAG_REJECTS else min(_low(each) for each in column)
     ticks = scale(low, max(_high(each) for each in column))
     spoken = "; ".join(f"{each.policy.value} {percent(found)}" for each, found in zip(findings, column, strict=True))
     bottom = _TOP + _LINE * len(findings)

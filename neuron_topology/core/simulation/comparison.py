@@ -18,7 +18,7 @@ PARTS: Final = 10
 """Parts of a trace whose differences say how uncertain its figures are."""
 
 JOBS_OF_A_PART: Final = 20
-"""The fewest jobs of such a part; a shorter trace is told of as a whole."""
+"""The fewest jobs of such a part; a shorter trace is reported as a whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,9 @@ class Study:
         return self.runs if isinstance(setting.workload, Poisson) else 1
 
     def parts_of(self, setting: SimulationSetting) -> int:
-        """In how many parts a run is told of: a long trace in ``PARTS``, for there is no second run to compare with."""
+        """The number of parts in which a run is reported: a long trace in ``PARTS``, because it has no second run to
+        compare with.
+        """
         counted = _count(setting.workload) * (1 - self.warm_up)
         return PARTS if isinstance(setting.workload, Trace) and counted >= PARTS * JOBS_OF_A_PART else 1
 
@@ -81,7 +83,7 @@ def compare(
 ) -> Iterator[tuple[PolicyResult, ...]]:
     """The findings of each setting, in the order of the study's policies.
 
-    ``randomness`` makes a source of random numbers from a seed; ``advance`` is told how many jobs are done.
+    ``randomness`` makes a source of random numbers from a seed; ``advance`` is called with the number of finished jobs.
     """
     for setting in study.settings:
         yield _compared(study, setting, randomness, advance)

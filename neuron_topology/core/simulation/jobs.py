@@ -1,4 +1,4 @@
-"""The jobs of a simulation: drawn from a mix at a load, or as a trace tells them. Time has no unit of its own."""
+"""The jobs of a simulation: drawn from a mix at a load, or from a trace. Time has no unit of its own."""
 
 from __future__ import annotations
 

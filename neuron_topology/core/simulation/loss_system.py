@@ -1,4 +1,4 @@
-"""One run of the loss system: a job that no node can hold at once is rejected, and nobody waits.
+"""One run of the loss system: a job that fits no node immediately is rejected, and none waits.
 
 Departures up to and including an arrival's time happen before it. Of the nodes that have a set for the job, the one
 with the fewest free devices takes it, of equals the first. The mixes are those of
@@ -200,7 +200,7 @@ def run(  # noqa: PLR0913 - a cluster, its jobs, and what of them is counted
 ) -> tuple[SimulationOutcome, ...]:
     """What becomes of jobs on nodes of so many devices; ``tables`` holds one for every number that a job asks for.
 
-    The first ``warm_up`` share of the jobs is not counted; the others are told of in ``parts`` of equally many jobs.
+    The first ``warm_up`` share of the jobs is not counted; the others are reported in ``parts`` of equally many jobs.
     """
     cluster = Nodes(nodes, devices)
     running = _Running(cluster)
