@@ -5,6 +5,8 @@ PYTHON ?= python3
 ARGS ?=
 # Tests of the real cluster wait most of the time; each worker has a cluster of its own.
 CLUSTERS ?= 4
+# Releases of its peers, from those of tests/cluster/peers.py; empty: the oldest. CLIENTS=1: clients of others as well.
+export KUBERNETES KOORDINATOR CLIENTS
 VENV := .venv
 BIN := $(VENV)/bin
 LOCK := .ci/requirements.lock
@@ -15,7 +17,7 @@ PURE = $(shell $(BIN)/python -m tests.pure)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test test-cluster test-torchx soak pace lint format pages docs bench coverage mutate lock stubs clean help
+.PHONY: demo test test-python dist release-check test-cluster test-torchx soak pace lint format pages docs bench coverage mutate lock stubs clean help
 
 # Libraries from the lock and nothing else, in an empty environment: no pin of an older lock survives.
 $(VENV)/.locked: $(LOCK)
@@ -26,7 +28,7 @@ $(VENV)/.locked: $(LOCK)
 	@touch $@
 
 # The build back end is in the lock too, so nothing more is fetched here.
-$(READY): $(VENV)/.locked pyproject.toml
+$(READY): $(VENV)/.locked pyproject.toml hami_plugins/__init__.py
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -35,6 +37,26 @@ demo: $(READY) ## plans on a fleet of many makers, then real node agents on an e
 
 test: $(READY) ## every test that needs nothing but Python, in random order, on all cores
 	@$(BIN)/python -m pytest -q -n auto $(ARGS)
+
+# An environment of its own for each interpreter: make test-python PYTHON=python3.13
+test-python: ## the tests of the pure part with another interpreter, PYTHON
+	@$(MAKE) --no-print-directory VENV=.venv-$(notdir $(PYTHON)) test ARGS='tests/unit $(ARGS)'
+
+# Helm is the one on the path, or the one that the tests of the cluster have built. KEY signs the charts: a key of gpg's.
+# Files of a release have the time of the commit, so that the same commit gives the same files.
+RELEASE := build/dist
+KEY ?=
+HELM ?= $(firstword $(shell command -v helm) $(wildcard $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hami-plugins/cluster/helm4-*/helm4) helm)
+dist release-check: export SOURCE_DATE_EPOCH ?= $(or $(shell git log -1 --format=%ct 2>/dev/null),315532800)
+
+dist: $(READY) ## everything of a release in build/dist: wheel, sdist, charts, images, bills of materials, checksums
+	@rm -rf $(RELEASE)
+	@$(BIN)/python -m charts.release $(RELEASE) --helm '$(HELM)' $(if $(KEY),--key '$(KEY)')
+
+release-check: $(READY) ## that build/dist can be made again byte by byte, and is installed and works without this tree
+	@$(BIN)/python -m charts.release.check $(RELEASE) --helm '$(HELM)'
+	@$(BIN)/python -m tests.cluster.building
+	@RELEASE=$(RELEASE) $(BIN)/python -m pytest -q tests/cluster/release_case.py $(ARGS)
 
 test-cluster: $(READY) ## the real Kubernetes, containerd and Volcano: needs Linux, root and Go, builds them once
 	@$(BIN)/python -m tests.cluster.building
@@ -81,7 +103,7 @@ format: $(READY) ## rewrite the sources as lint wants them
 	@$(BIN)/ruff format --quiet
 
 pages: $(READY) ## write the pages of docs/reference that come from the program anew
-	@for page in commands metrics redaction rules settings values vendors; do $(BIN)/python -m tests.golden.$${page}_page || exit 1; done
+	@for page in commands metrics redaction releases rules settings support values vendors; do $(BIN)/python -m tests.golden.$${page}_page || exit 1; done
 
 # The generator of the site has an environment and a lock of its own: neither the program nor its tests need it.
 DOCS_LOCK := .ci/requirements-docs.lock

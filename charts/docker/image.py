@@ -1,10 +1,9 @@
 """``python -m charts.docker.image TARGET FILE``: an image without a registry, a daemon or root.
 
-The base is a handful of Debian packages of the machine's own release: Python and what its libraries need, no shell.
-The rest is this tree as a wheel, and those libraries beside the interpreter which runs this that the target's processes
-import. The same packages, libraries and tree make the same image, byte by byte. Beside FILE (an OCI archive, which
-``ctr images import`` and ``skopeo`` read) stands what is in it, with hash and licence: FILE.cdx.json, a CycloneDX
-document.
+The base is a handful of Debian packages of the machine's own release: Python and what its libraries need, no shell. The
+rest is this tree as a wheel, and those libraries, from the environment that runs this, that the target's processes
+import. The same packages, libraries and tree make the same image, byte by byte. FILE is an OCI archive, which ``ctr
+images import`` and ``skopeo`` read; FILE.cdx.json, a CycloneDX document, lists its content with hash and licence.
 """
 
 from __future__ import annotations
@@ -24,12 +23,14 @@ import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 from charts.docker import parts
 from charts.docker.parts import ImageError, Part
 from charts.docker.targets import TARGETS, Target
+from hami_plugins import __version__
 
 TREE: Final = Path(__file__).parents[2]
 PYTHON: Final = f"python3.{sys.version_info.minor}"
@@ -60,19 +61,42 @@ class Built:
     components: tuple[Part, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """A layer, compressed, the SHA-256 of its tar, and what is in it."""
+
+    packed: bytes
+    digest: str
+    components: tuple[Part, ...]
+
+
 def build(target: Target, file: Path, *, name: str) -> Built:
     """Write the image, called ``name``, and its bill of materials. Raises ``ImageError``."""
+    built = _archive(target, file, name, (_base(), _own(target)))
+    file.with_suffix(file.suffix + ".cdx.json").write_text(_bill(target, built))
+    return built
+
+
+@cache
+def _base() -> _Layer:
+    """The layer of Debian's packages, made once for all images of a process: they have the same one."""
+    with tempfile.TemporaryDirectory(prefix="image-") as folder:
+        root = Path(folder) / "root"
+        components = tuple(_debian(Path(folder), root))
+        (root / HOME).mkdir(parents=True)
+        _accounts(root)
+        _compile(root, root / "usr/lib" / PYTHON)
+        return _layer(root, root, components)
+
+
+def _own(target: Target) -> _Layer:
+    """The layer of this tree and of the libraries that the target's processes import."""
     with tempfile.TemporaryDirectory(prefix="image-") as folder:
         root = Path(folder) / "root"
         libraries = [parts.library(name, root / HOME) for name in target.packages]
-        components = [*_debian(Path(folder), root), *libraries, _pack(Path(folder), root / HOME)]
-        _accounts(root)
-        _compile(root)
-        base = _layer(root, inside=False)
-        own = _layer(root, inside=True)
-    built = _archive(target, file, name, (base, own), tuple(components))
-    file.with_suffix(file.suffix + ".cdx.json").write_text(_bill(target, built))
-    return built
+        pack = _pack(Path(folder), root / HOME)
+        _compile(root, root / HOME)
+        return _layer(root, root / HOME, (*libraries, pack))
 
 
 def _debian(folder: Path, root: Path) -> Iterator[Part]:
@@ -179,36 +203,37 @@ def _accounts(root: Path) -> None:
     (root / "var/run").symlink_to("/run")
 
 
-def _compile(root: Path) -> None:
+def _compile(root: Path, place: Path) -> None:
     """Byte code that says nothing of when its source was written, so that a read-only root needs none of its own."""
-    places = [str(root / "usr/lib" / PYTHON), str(root / HOME)]
     options = ["-q", "-s", str(root), "-p", "/", "--invalidation-mode", "unchecked-hash"]
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     subprocess.run(
-        [sys.executable, "-m", "compileall", *options, *places], check=False, env=environment, stdout=subprocess.DEVNULL
+        [sys.executable, "-m", "compileall", *options, str(place)],
+        check=False,
+        env=environment,
+        stdout=subprocess.DEVNULL,
     )
 
 
-def _layer(root: Path, *, inside: bool) -> bytes:
-    """The files in the folder of the pack, or all others, as a tar in one order and of one time."""
+def _layer(root: Path, place: Path, components: tuple[Part, ...]) -> _Layer:
+    """The files in a folder of the root, as a tar in one order and of one time."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        for path in sorted(root.rglob("*")):
+        for path in sorted(place.rglob("*")):
             name = str(path.relative_to(root))
-            if name.startswith(f"{HOME}/") is not inside:
-                continue
             entry = tar.gettarinfo(path, name)
             entry.uid = entry.gid = 0
             entry.uname = entry.gname = ""
             entry.mtime = EPOCH
             entry.mode = 0o1777 if name == "tmp" else (0o755 if entry.isdir() or entry.mode & 0o100 else 0o644)
             tar.addfile(entry, io.BytesIO(path.read_bytes()) if entry.isreg() else None)
-    return buffer.getvalue()
+    content = buffer.getvalue()
+    return _Layer(gzip.compress(content, 6, mtime=0), parts.sha256(content), components)
 
 
-def _archive(target: Target, file: Path, name: str, layers: tuple[bytes, ...], components: tuple[Part, ...]) -> Built:
+def _archive(target: Target, file: Path, name: str, layers: tuple[_Layer, ...]) -> Built:
     """An OCI image layout in a tar."""
-    packed = [gzip.compress(layer, 6, mtime=0) for layer in layers]
+    packed = [layer.packed for layer in layers]
     config = {
         "architecture": _ARCHITECTURES[platform.machine()],
         "os": "linux",
@@ -223,7 +248,7 @@ def _archive(target: Target, file: Path, name: str, layers: tuple[bytes, ...], c
             "User": target.user,
             "WorkingDir": "/",
         },
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{parts.sha256(layer)}" for layer in layers]},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer.digest}" for layer in layers]},
     }
     blobs = [json.dumps(config).encode(), *packed]
     kind = "application/vnd.oci.image"
@@ -243,6 +268,7 @@ def _archive(target: Target, file: Path, name: str, layers: tuple[bytes, ...], c
         _add(tar, "index.json", json.dumps(index).encode())
         for blob in blobs:
             _add(tar, f"blobs/sha256/{parts.sha256(blob)}", blob)
+    components = tuple(part for layer in layers for part in layer.components)
     return Built(sum(map(len, packed)), f"sha256:{parts.sha256(blobs[-1])}", components)
 
 
@@ -269,6 +295,11 @@ def _run(*command: str, folder: Path | None = None) -> bytes:
     return done.stdout
 
 
+def image_name(target: Target) -> str:
+    """How the image of this version is called where charts look for it."""
+    return f"docker.io/hami-plugins/{target.name}:{__version__}"
+
+
 def main(arguments: list[str]) -> int:
     """Build one image; 1 where that cannot be done."""
     known = {target.name: target for target in TARGETS}
@@ -277,8 +308,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("file", type=Path)
     parser.add_argument("--name", help="how the image is called; default: hami-plugins/TARGET:VERSION")
     found = parser.parse_args(arguments)
-    version = importlib.metadata.version("hami-plugins")
-    name = found.name or f"docker.io/hami-plugins/{found.target}:{version}"
+    name = found.name or image_name(known[found.target])
     try:
         built = build(known[found.target], found.file, name=name)
     except ImageError as error:

@@ -48,14 +48,23 @@ def library(name: str, home: Path) -> Part:
         found = importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError as error:
         raise ImageError(f"{name}: the image needs it, and it is not installed here; run make set-up") from error
-    listed = sorted(files_of(found), key=str)
-    for each in listed:
+    for each in _listed(found):
         target = home / each
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(_checked(found, each))
-    record = "".join(f"{each},{each.hash},{each.size}\n" for each in listed).encode()
-    purl = f"pkg:pypi/{name}@{found.version}"
-    return Part(name=name, version=found.version, purl=purl, sha256=sha256(record), licence=licence_of(found))
+    return described(found)
+
+
+def described(found: importlib.metadata.Distribution) -> Part:
+    """An installed library. Raises ``ImageError`` where its METADATA names no licence."""
+    name, version = found.metadata["Name"], found.version
+    record = "".join(f"{each},{each.hash},{each.size}\n" for each in _listed(found)).encode()
+    purl = f"pkg:pypi/{name}@{version}"
+    return Part(name=name, version=version, purl=purl, sha256=sha256(record), licence=licence_of(found))
+
+
+def _listed(found: importlib.metadata.Distribution) -> list[importlib.metadata.PackagePath]:
+    return sorted(files_of(found), key=str)
 
 
 def files_of(found: importlib.metadata.Distribution) -> Iterator[importlib.metadata.PackagePath]:

@@ -11,7 +11,7 @@ FOLDER: Final = Path(__file__).parent / "packages"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One image. ``user`` is whom it runs as where a pod does not say."""
+    """One image. ``user`` is the user it runs as if a pod does not set one."""
 
     name: str
     user: str

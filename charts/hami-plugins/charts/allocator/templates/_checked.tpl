@@ -1,29 +1,16 @@
 {{/* What no schema can say of values. */}}
 {{/* What has members; without anything under it Helm passes nothing on. */}}
 {{- define "allocator.parts" -}}
-global image settings ports webhooks certificate certificate.issuer resources podDisruptionBudget networkPolicy nodePolicy allocationPolicy rbac serviceAccount kubeScheduler kubeScheduler.resources kubeScheduler.podDisruptionBudget kubeScheduler.serviceAccount neuronAgent neuronAgent.image neuronAgent.settings neuronAgent.resources neuronAgent.serviceAccount verify monitoring monitoring.podMonitor monitoring.serviceMonitor monitoring.prometheusRule monitoring.dashboard
+global image resources podSecurityContext securityContext livenessProbe readinessProbe startupProbe podDisruptionBudget settings service ports webhooks webhooks.namespaceSelector webhooks.objectSelector certificate certificate.issuer certificate.serviceAccount serviceAccount kubeScheduler kubeScheduler.resources kubeScheduler.podSecurityContext kubeScheduler.securityContext kubeScheduler.livenessProbe kubeScheduler.readinessProbe kubeScheduler.startupProbe kubeScheduler.podDisruptionBudget kubeScheduler.serviceAccount neuronAgent neuronAgent.image neuronAgent.resources neuronAgent.podSecurityContext neuronAgent.securityContext neuronAgent.livenessProbe neuronAgent.readinessProbe neuronAgent.startupProbe neuronAgent.settings neuronAgent.serviceAccount networkPolicy nodePolicy allocationPolicy rbac uninstall uninstall.serviceAccount verify monitoring monitoring.podMonitor monitoring.serviceMonitor monitoring.prometheusRule monitoring.dashboard
 {{- end -}}
 
 {{- define "allocator.checked" -}}
-{{- $values := .Values -}}
-{{- range $path := splitList " " (include "allocator.parts" .) -}}
-{{- $held := $values -}}
-{{- range splitList "." $path -}}{{- $held = get $held . -}}{{- end -}}
-{{- if not (kindIs "map" $held) -}}
-{{- fail (printf "\n%s: it is empty; leave it out, or write %s: {}" $path (splitList "." $path | last)) -}}
-{{- end -}}
-{{- end -}}
-{{- $whole := include "allocator.fullname" . -}}
-{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $whole) -}}
-{{- fail (printf "\nfullnameOverride: objects would be called %s-..., and Services begin with a letter and have no dots; name the release otherwise, or set it" $whole) -}}
-{{- end -}}
-{{- include "allocator.otherwords" . -}}
-{{- if and (eq .Values.certificate.source "bootstrap") .Values.certificate.secretName -}}
-{{- fail "\ncertificate.secretName: with certificate.source bootstrap the server keeps its certificate in a Secret of its own; leave the name out, or set the source to secret" -}}
-{{- end -}}
-{{- if and (eq .Values.certificate.source "secret") (not (and .Values.certificate.secretName .Values.certificate.caBundle)) -}}
-{{- fail "\ncertificate.source: secret needs certificate.secretName (a Secret with tls.crt and tls.key) and certificate.caBundle (the authority that signed it, PEM in base64)" -}}
-{{- end -}}
+{{- include "library.checkedParts" (dict "root" . "parts" (include "allocator.parts" .)) -}}
+{{- $globals := dict
+  "imageTag" (dict "set" (or .Values.image.tag .Values.image.digest) "called" "the tag of the server's image is image.tag here")
+  "managedNodeSelectorEnable" (dict "set" (or .Values.nodeSelector .Values.affinity) "called" "which nodes the server may be on is nodeSelector here") -}}
+{{- include "library.refuseHami" (dict "root" . "chart" "allocator" "own" (list "schedulerName" "nameOverride" "fullnameOverride" "namespaceOverride" "imagePullSecrets") "elsewhere" dict "globals" $globals) -}}
+{{- include "library.checked" (dict "root" .) -}}
 {{- $_ := include "allocator.served" . -}}
 {{- if and (eq .Values.mode "policy") (not (has "Volcano-vGPU" .Values.vendors)) -}}
 {{- fail "\nmode: policy corrects the Bindings of Volcano's vGPUs alone; use extender, or add Volcano-vGPU to vendors" -}}
@@ -31,6 +18,7 @@ global image settings ports webhooks certificate certificate.issuer resources po
 {{- if and .Values.webhooks.jobs (not (include "allocator.needs" . | fromJson).neuron) -}}
 {{- fail "\nwebhooks.jobs: it patches Volcano Jobs for Neuron devices; add AWSNeuron to vendors, or leave it out" -}}
 {{- end -}}
+{{- include "library.checkedBudget" (dict "path" "kubeScheduler.podDisruptionBudget" "budget" .Values.kubeScheduler.podDisruptionBudget) -}}
 {{- if .Values.kubeScheduler.enabled -}}
 {{- if not .Values.kubeScheduler.image -}}
 {{- fail "\nkubeScheduler.image: name the image of kube-scheduler, of the cluster's own Kubernetes release (kubectl version prints it), such as registry.k8s.io/kube-scheduler:v1.34.4; a newer one than the API server is not supported, and none is guessed" -}}
@@ -44,8 +32,5 @@ global image settings ports webhooks certificate certificate.issuer resources po
 {{- if eq .Values.schedulerName "default-scheduler" -}}
 {{- fail "\nschedulerName: default-scheduler is the cluster's own; a second scheduler needs another name, such as hami-scheduler" -}}
 {{- end -}}
-{{- end -}}
-{{- if and .Values.monitoring.podMonitor.enabled .Values.monitoring.serviceMonitor.enabled -}}
-{{- fail "\nmonitoring: podMonitor and serviceMonitor are two ways to find the same pods, and with both everything counts twice; enable one of them" -}}
 {{- end -}}
 {{- end -}}

@@ -1,4 +1,4 @@
-{{- define "allocator.scheduler" -}}{{ include "allocator.fullname" . }}-scheduler{{- end -}}
+{{- define "allocator.scheduler" -}}{{ include "library.fullname" . }}-scheduler{{- end -}}
 
 {{- define "allocator.schedulerAccount" -}}
 {{- .Values.kubeScheduler.serviceAccount.name | default (include "allocator.scheduler" .) -}}
@@ -16,12 +16,12 @@
 {{- end -}}
 {{- end -}}
 {{- $ours := dict
-  "urlPrefix" (printf "http://%s.%s.svc:%v%s" (include "allocator.fullname" .) .Release.Namespace .Values.ports.plain $file.path)
+  "urlPrefix" (printf "http://%s.%s.svc:%v%s" (include "library.fullname" .) (include "library.namespace" .) .Values.ports.plain $file.path)
   "httpTimeout" ($needs.locks | empty | ternary $file.timeouts.plain $file.timeouts.locked)
   "managedResources" $managed -}}
 {{- if not $needs.binds }}{{ $extender = omit $extender "bindVerb" }}{{ end -}}
 {{- if not $needs.preempts }}{{ $extender = omit $extender "preemptVerb" }}{{ end -}}
-{{- $lease := dict "leaderElect" true "resourceLock" "leases" "resourceName" (include "allocator.scheduler" .) "resourceNamespace" .Release.Namespace -}}
+{{- $lease := dict "leaderElect" true "resourceLock" "leases" "resourceName" (include "allocator.scheduler" .) "resourceNamespace" (include "library.namespace" .) -}}
 {{- $profile := merge (dict "schedulerName" .Values.schedulerName) (deepCopy (.Values.kubeScheduler.profile | default dict)) -}}
 {{- dict "apiVersion" $file.apiVersion "kind" $file.kind "leaderElection" $lease "profiles" (list $profile) "extenders" (list (merge $ours $extender)) | toYaml -}}
 {{- end -}}

@@ -1,29 +1,15 @@
 {{/* What no schema can say of values. */}}
 {{/* What has members; without anything under it Helm passes nothing on. */}}
 {{- define "koordinator-adapter.parts" -}}
-global image settings ports webhooks certificate certificate.issuer resources podDisruptionBudget networkPolicy node node.settings node.library node.resources nodePolicy allocationPolicy rbac serviceAccounts serviceAccounts.server serviceAccounts.node uninstall verify monitoring monitoring.podMonitor monitoring.serviceMonitor monitoring.prometheusRule monitoring.dashboard
+global image resources podSecurityContext securityContext livenessProbe readinessProbe startupProbe podDisruptionBudget settings service ports webhooks webhooks.namespaceSelector webhooks.objectSelector certificate certificate.issuer certificate.serviceAccount node node.resources node.podSecurityContext node.securityContext node.livenessProbe node.readinessProbe node.startupProbe node.settings node.library networkPolicy nodePolicy allocationPolicy rbac serviceAccounts serviceAccounts.server serviceAccounts.node uninstall uninstall.serviceAccount verify monitoring monitoring.podMonitor monitoring.serviceMonitor monitoring.prometheusRule monitoring.dashboard
 {{- end -}}
 
 {{- define "koordinator-adapter.checked" -}}
-{{- $values := .Values -}}
-{{- range $path := splitList " " (include "koordinator-adapter.parts" .) -}}
-{{- $held := $values -}}
-{{- range splitList "." $path -}}{{- $held = get $held . -}}{{- end -}}
-{{- if not (kindIs "map" $held) -}}
-{{- fail (printf "\n%s: it is empty; leave it out, or write %s: {}" $path (splitList "." $path | last)) -}}
-{{- end -}}
-{{- end -}}
-{{- $whole := include "koordinator-adapter.fullname" . -}}
-{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $whole) -}}
-{{- fail (printf "\nfullnameOverride: objects would be called %s-..., and Services begin with a letter and have no dots; name the release otherwise, or set it" $whole) -}}
-{{- end -}}
-{{- if and (eq .Values.certificate.source "bootstrap") .Values.certificate.secretName -}}
-{{- fail "\ncertificate.secretName: with certificate.source bootstrap the server keeps its certificate in a Secret of its own; leave the name out, or set the source to secret" -}}
-{{- end -}}
-{{- if and (eq .Values.certificate.source "secret") (not (and .Values.certificate.secretName .Values.certificate.caBundle)) -}}
-{{- fail "\ncertificate.source: secret needs certificate.secretName (a Secret with tls.crt and tls.key) and certificate.caBundle (the authority that signed it, PEM in base64)" -}}
-{{- end -}}
-{{- if and .Values.monitoring.podMonitor.enabled .Values.monitoring.serviceMonitor.enabled -}}
-{{- fail "\nmonitoring: podMonitor and serviceMonitor are two ways to find the same pods, and with both everything counts twice; enable one of them" -}}
-{{- end -}}
+{{- include "library.checkedParts" (dict "root" . "parts" (include "koordinator-adapter.parts" .)) -}}
+{{- $globals := dict
+  "imageTag" (dict "set" (or .Values.image.tag .Values.image.digest) "called" "the tag of the image is image.tag here")
+  "managedNodeSelectorEnable" (dict "set" (or .Values.nodeSelector .Values.affinity) "called" "which nodes the server may be on is nodeSelector here, and its part on nodes node.nodeSelector") -}}
+{{- include "library.refuseHami" (dict "root" . "chart" "koordinator-adapter" "own" (list "nameOverride" "fullnameOverride" "namespaceOverride" "imagePullSecrets") "elsewhere" dict "globals" $globals) -}}
+{{- include "library.checked" (dict "root" .) -}}
+{{- include "library.checkedHamiCore" (dict "path" "node" "library" .Values.node.library) -}}
 {{- end -}}

@@ -1,82 +1,15 @@
-{{- define "koordinator-adapter.name" -}}
-{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
-{{- end -}}
-
-{{- define "koordinator-adapter.fullname" -}}
-{{- $name := include "koordinator-adapter.name" . -}}
-{{- $whole := .Values.fullnameOverride | default (contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name)) -}}
-{{- if gt (len $whole) 50 -}}
-{{- /* What was cut off still tells two apart. */ -}}
-{{- $whole = printf "%s-%s" ($whole | trunc 41 | trimSuffix "-") (sha256sum $whole | trunc 8) -}}
-{{- end -}}
-{{- $whole -}}
-{{- end -}}
-
-{{- define "koordinator-adapter.server" -}}{{ include "koordinator-adapter.fullname" . }}{{- end -}}
-{{- define "koordinator-adapter.node" -}}{{ include "koordinator-adapter.fullname" . }}-node{{- end -}}
-
-{{/* Objects of the whole cluster carry the namespace, so that two releases of one name do not meet. */}}
-{{- define "koordinator-adapter.clusterName" -}}
-{{- printf "%s.%s" .root.Release.Namespace .name -}}
-{{- end -}}
+{{- define "koordinator-adapter.server" -}}{{ include "library.fullname" . }}{{- end -}}
+{{- define "koordinator-adapter.node" -}}{{ include "library.fullname" . }}-node{{- end -}}
 
 {{- define "koordinator-adapter.serverAccount" -}}
 {{- .Values.serviceAccounts.server.name | default (include "koordinator-adapter.server" .) -}}
-{{- end -}}
-
-{{- define "koordinator-adapter.selector" -}}
-app.kubernetes.io/name: {{ include "koordinator-adapter.name" .root | quote }}
-app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
-app.kubernetes.io/component: {{ .component }}
-{{- end -}}
-
-{{- define "koordinator-adapter.labels" -}}
-{{ include "koordinator-adapter.selector" . }}
-app.kubernetes.io/part-of: hami-plugins
-app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .root.Release.Service }}
-helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
-{{- end -}}
-
-{{- define "koordinator-adapter.image" -}}
-{{- $registry := .image.registry | default .root.Values.global.imageRegistry | default "" | trimSuffix "/" -}}
-{{- if contains "://" $registry -}}
-{{- fail (printf "\nglobal.imageRegistry: %s: nodes want a host alone, with its port and folder; leave the scheme out" $registry) -}}
-{{- end -}}
-{{- if not (or $registry .image.digest) -}}
-{{- fail (printf "\nglobal.imageRegistry: name the registry that has %s; it is not published, build it from this tree. Without a registry nodes would pull it from docker.io, from an unknown publisher" .image.repository) -}}
-{{- end -}}
-{{- if $registry }}{{ $registry }}/{{ end }}{{ .image.repository }}
-{{- if .image.digest }}@{{ .image.digest }}{{ else }}:{{ .image.tag | default .root.Chart.AppVersion }}{{ end -}}
-{{- end -}}
-
-{{- define "koordinator-adapter.pullSecrets" -}}
-{{- $named := list -}}
-{{- range concat (.Values.global.imagePullSecrets | default list) (.Values.imagePullSecrets | default list) -}}
-{{- $named = append $named (kindIs "string" . | ternary (dict "name" .) .) -}}
-{{- end -}}
-{{- with uniq $named }}imagePullSecrets: {{ toJson . }}{{ end -}}
-{{- end -}}
-
-{{/* Where a kubelet asks, unless that is the pod's own address. */}}
-{{- define "koordinator-adapter.probeHost" -}}
-{{- if not (has .listenHost (list "" "0.0.0.0" "::")) }}, host: {{ .listenHost | quote }}{{ end -}}
 {{- end -}}
 
 {{- define "koordinator-adapter.nodeAccount" -}}
 {{- .Values.serviceAccounts.node.name | default (include "koordinator-adapter.node" .) -}}
 {{- end -}}
 
-{{/* HAMi-core's image: from the registry of all, unless it names one itself. */}}
-{{- define "koordinator-adapter.libraryImage" -}}
-{{- $image := .Values.node.library.image -}}
-{{- $first := splitList "/" $image | first -}}
-{{- $named := and (contains "/" $image) (or (contains "." $first) (contains ":" $first) (eq $first "localhost")) -}}
-{{- if and .Values.global.imageRegistry (not $named) }}{{ .Values.global.imageRegistry | trimSuffix "/" }}/{{ end }}{{ $image }}
-{{- end -}}
-
-{{/* Where the part on nodes listens. On the network of its host no NetworkPolicy stands before it. */}}
-{{- define "koordinator-adapter.nodeHost" -}}
-{{- $scraped := or .Values.monitoring.podMonitor.enabled .Values.monitoring.serviceMonitor.enabled -}}
-{{- .Values.node.listenHost | default (and .Values.node.hostNetwork (not $scraped) | ternary "127.0.0.1" "0.0.0.0") -}}
+{{- define "koordinator-adapter.nodeContext" -}}
+{{ include "library.restrictedContainer" . }}
+runAsUser: 0
 {{- end -}}

@@ -1,24 +1,14 @@
-{{- define "koordinator-adapter.certificateSecret" -}}
-{{- /* cert-manager's stays when its Certificate goes, and must not be in the way of the one that Helm makes. */ -}}
-{{- $usual := printf "%s-%s" (include "koordinator-adapter.server" .) (eq .Values.certificate.source "bootstrap" | ternary "tls" "certificate") -}}
-{{- .Values.certificate.secretName | default $usual -}}
-{{- end -}}
-
-{{- define "koordinator-adapter.webhookConfiguration" -}}
-{{- include "koordinator-adapter.clusterName" (dict "root" . "name" (include "koordinator-adapter.server" .)) -}}
-{{- end -}}
-
 {{/* The settings of the server: the operator's, and those that follow from where the chart puts things. */}}
 {{- define "koordinator-adapter.settings" -}}
 {{- $name := include "koordinator-adapter.server" . -}}
 {{- $certificate := .Values.certificate -}}
 {{- $ours := dict
   "version" 1
-  "service" (dict "name" $name "namespace" .Release.Namespace "port" 443)
+  "service" (dict "name" $name "namespace" (include "library.namespace" .) "port" 443)
   "lease" (dict "name" $name)
   "listen" (dict "host" .Values.listenHost "port" .Values.ports.plain)
-  "webhooks" (dict "host" .Values.listenHost "port" .Values.ports.webhooks "configuration" (include "koordinator-adapter.webhookConfiguration" .))
-  "certificate" (dict "directory" "/var/run/koordinator-adapter" "bootstrap" (eq $certificate.source "bootstrap") "secret" (include "koordinator-adapter.certificateSecret" .) "names" ($certificate.names | default list)) -}}
+  "webhooks" (dict "host" .Values.listenHost "port" .Values.ports.webhooks "configuration" (include "library.webhookConfiguration" (dict "root" . "server" (include "koordinator-adapter.server" .))))
+  "certificate" (dict "directory" "/var/run/koordinator-adapter" "bootstrap" (eq $certificate.source "bootstrap") "secret" (include "library.certificateSecret" (dict "root" . "server" (include "koordinator-adapter.server" .))) "names" ($certificate.names | default list)) -}}
 {{- toYaml (merge $ours (deepCopy .Values.settings)) -}}
 {{- end -}}
 
@@ -29,7 +19,7 @@
 
 {{/* The settings of the part on nodes. */}}
 {{- define "koordinator-adapter.nodeSettings" -}}
-{{- $ours := dict "version" 1 "listen" (dict "host" (include "koordinator-adapter.nodeHost" .) "port" .Values.node.port) -}}
+{{- $ours := dict "version" 1 "listen" (dict "host" (include "library.nodeHost" (dict "root" . "part" .Values.node)) "port" .Values.node.port) -}}
 {{- $injection := dict "mode" (include "koordinator-adapter.injects" .) "hookPath" (include "koordinator-adapter.hookPath" .) "lockPath" (include "koordinator-adapter.lockPath" .) -}}
 {{- $part := deepCopy .Values.node.settings -}}
 {{- if or .Values.node.library.image .Values.node.library.hostPath }}{{ $_ := set $part "librarySource" "/opt/hami-core" }}{{ end -}}
