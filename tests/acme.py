@@ -1,4 +1,4 @@
-"""A vendor that nobody has built in: all that a new one takes, besides its line in the registry."""
+"""A vendor that is not built in: all that a new one takes, besides its line in the registry."""
 
 from typing import Final
 

@@ -18,9 +18,9 @@ FOLDERS = {
 }
 ROOT = Path(__file__).parent
 
-# How fast a machine is says nothing about the code, so no profile has a deadline. Who works on the code has new
-# examples in every run. A change is judged by twice as many, the same each time, so that none is refused for an old
-# fault; those are looked for on purpose, with HYPOTHESIS_PROFILE=search.
+# The speed of a machine does not depend on the code, so no profile has a deadline. Local runs have new examples every
+# time. A change is judged by twice as many, the same each time, so that none is refused for an old fault; those are
+# looked for on purpose, with HYPOTHESIS_PROFILE=search.
 settings.register_profile("dev", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("dev"), max_examples=100, derandomize=True)
 settings.register_profile("search", settings.get_profile("dev"), max_examples=5000, print_blob=True)
@@ -47,6 +47,13 @@ def _logs_as_before() -> Iterator[None]:
         structlog.reset_defaults()
         root.handlers[:] = handlers
         root.setLevel(level)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """For ``-n auto``: half as many workers again as cores, because many tests wait for processes and sockets."""
+    cores = len(os.sched_getaffinity(0))
+    return cores + (cores + 1) // 2
 
 
 def pytest_configure(config: pytest.Config) -> None:

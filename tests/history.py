@@ -210,7 +210,7 @@ class History:
         return [name for name, raw in self.pods.items() if raw["spec"]["nodeName"] == node]
 
     def read_anew(self, order: random.Random) -> ClusterSnapshot:
-        """The cluster from its objects alone, in any order, with the members of every object in any order, too."""
+        """The cluster from its objects alone, in any order, with the members of every object in any order as well."""
         items = [shuffled(raw, order) for raw in (*self.nodes.values(), *self.pods.values())]
         order.shuffle(items)
         return snapshot_of(items, self.registry)

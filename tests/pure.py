@@ -1,6 +1,6 @@
 """``python -m tests.pure`` prints the files of the pure part as patterns for ``coverage``.
 
-They are said once, as the folders of import-linter's contract ``pure`` in ``pyproject.toml``.
+They are listed once, as the folders of import-linter's contract ``pure`` in ``pyproject.toml``.
 """
 
 from __future__ import annotations

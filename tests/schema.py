@@ -18,7 +18,7 @@ from hami_plugins.cli.kit.allocator import (
     KubeSchedulerConfCheckDocument,
     VolcanoConfCheckDocument,
 )
-from hami_plugins.output import charges, defrag, findings, node_schema, schema
+from hami_plugins.output import charges, cost_schema, defrag, findings, node_schema, schema
 from hami_plugins.wire.usage import NodeUsageDocument
 from koordinator_adapter.commands.migrate import MigrationDocument
 from koordinator_adapter.core.doctor.diagnosis import DiagnosisDocument
@@ -37,6 +37,7 @@ ADAPTER: Final[TypeAdapter[Any]] = TypeAdapter(
     | schema.VendorListDocument
     | schema.FleetListDocument
     | schema.SettingListDocument
+    | cost_schema.PriceListDocument
     | schema.WrittenDocument
     | node_schema.NodesDocument
     | defrag.DefragDocument

@@ -11,7 +11,7 @@ PATIENCE: Final = 60.0
 
 
 def wait_for(condition: Callable[[], Any], what: str = "what the test waits for", timeout: float = PATIENCE) -> Any:
-    """What the condition gives once it is true; fails with ``what`` when it never is."""
+    """The condition's value once it is true; fails with ``what`` when it never is."""
     end = time.monotonic() + timeout
     while not (found := condition()):
         assert time.monotonic() < end, f"not within {timeout:g} s: {what}"

@@ -60,7 +60,7 @@ def webhook(rate: int = RATE, seconds: float = SECONDS) -> Iterator[Figure]:
 
 
 def devices(nodes: int = NODES) -> Iterator[Figure]:
-    """Cards of nodes that nobody has published, then silence, then cards that fall ill."""
+    """Cards of nodes without a Device object, then silence, then cards that fall ill."""
     name = f"adapter: {nodes:,} nodes x 8"
     with _running(nodes=nodes) as (cluster, server, url, _):
         cluster.ask("clear")

@@ -19,7 +19,7 @@ from tests.bench.processes import serve
 
 
 class Server:
-    """One replica, once it is told where the API server is."""
+    """One replica, once it knows the address of the API server."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

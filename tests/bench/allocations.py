@@ -102,7 +102,7 @@ def filled() -> tuple[float, AllocationCache]:
 
 
 def feed(cache: AllocationCache, page: bytes) -> None:
-    """What a watch does with one page of the list that it begins with."""
+    """A watch's handling of one page of its first list."""
     for item in load_page("page", page)["items"]:
         if item["kind"] == "Node":
             cache.see_node(objects.node_object(item))

@@ -1,4 +1,4 @@
-"""The embedded API server in a process of its own, with nodes whose cards HAMi's agent tells of."""
+"""The embedded API server in a process of its own, with nodes whose cards HAMi's agent registers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEASES = "leases.coordination.k8s.io"
 
 
 def register(node: int, *, ill: int = -1) -> str:
-    """What the agent of a node tells; one card may be ill."""
+    """The register of a node's agent; one card may be ill."""
     cards = [
         {
             "id": f"GPU-{node:06d}-{at}",

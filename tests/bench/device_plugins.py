@@ -1,13 +1,13 @@
 """How long a burst of pods takes to get its devices from HAMi's device plugins, with our lock rule and with HAMi's.
 
 One embedded API server, the same plugins (peers that follow HAMi 2.10's for NVIDIA), kubelets and scheduler for both.
-The scheduler is kube-scheduler's queue: one pod at a time is placed, Bindings go on beside it, and a pod whose Binding
-failed is tried again after 1 s, doubled each time up to 10 s, at the next full second (kube-scheduler 1.34: ``Bind``
-that fails is an error, so that the pod waits in the back-off queue and not five minutes among the unschedulable ones).
-Each pod stays with its node, in turn. HAMi's rule: a Binding that finds the lock of another pod fails. Ours: the call
-waits in the allocator, a process of its own, whose webhooks are not asked here. Times are from the first pod that has
-its devices to the last. On a machine that does other work as well, compare processor time: ours keeps the machine busy,
-and HAMi's sleeps.
+The scheduler is kube-scheduler's queue: one pod at a time is placed, Bindings go on in parallel, and a pod whose
+Binding failed is tried again after 1 s, doubled each time up to 10 s, at the next full second (kube-scheduler 1.34:
+``Bind`` that fails is an error, so that the pod waits in the back-off queue and not five minutes among the
+unschedulable ones). Each pod stays with its node, in turn. HAMi's rule: a Binding that finds the lock of another pod
+fails. Ours: the call waits in the allocator, a process of its own, whose webhooks are not asked here. Times are from
+the first pod that has its devices to the last. On a machine that does other work as well, compare processor time: ours
+keeps the machine busy, and HAMi's sleeps.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def burst(maker: Callable[[ApiServer, Api], AbstractContextManager[LockRule]]) -
 
 
 class BackOffQueue:
-    """kube-scheduler's queue: ``place`` runs for one pod at a time, ``bind`` beside it."""
+    """kube-scheduler's queue: ``place`` runs for one pod at a time, ``bind`` in parallel."""
 
     def __init__(self, pods: list[Raw], place: Try, bind: Try) -> None:
         self._place, self._bind = place, bind

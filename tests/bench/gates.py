@@ -25,7 +25,7 @@ QUEUES = ("default", "research", "training")
 
 
 def figures(repeats: int = 3) -> Iterator[Figure]:
-    """A plan alone, and a plan with everything that is told of it: who holds what, and what would help."""
+    """A plan alone, and a plan with its full explanation: which pod holds what, and what would help."""
     snapshot = snapshot_of(listed(), REGISTRY)
     text = yaml.safe_dump_all(job(number) for number in range(JOBS))
     read = workloads.read(manifests.read(text, source="bench"), pod_groups=snapshot.pod_groups)

@@ -48,7 +48,7 @@ def objects(case: str) -> Iterator[dict[str, Any]]:
 
 
 def peak_mib() -> float:
-    """The most memory that this process held. ``getrusage`` would count what its parent held before it, too."""
+    """The most memory that this process held. ``getrusage`` would also count what its parent held before."""
     status = Path("/proc/self/status")
     if status.exists():
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))

@@ -40,8 +40,10 @@ def figures() -> Iterator[Figure]:
 
 
 def topology_of(kind: InstanceType, family: Family) -> Topology:
-    """What the tables of a type are made from."""
-    return Topology(kind.fabric, family, Locality(kind.numa, tuple(group.devices for group in kind.pcie)))
+    """The inputs of a type's tables."""
+    return Topology(
+        kind.fabric, family, Locality(kind.numa, tuple(group.devices for group in kind.pcie), kind.efa_groups)
+    )
 
 
 def building(repeats: int = 5) -> Iterator[Figure]:

@@ -1,4 +1,4 @@
-"""What the Neuron agent costs: a process of its own on a tree as sysfs has it, beside an allocator, then left alone."""
+"""The cost of the Neuron agent: a process of its own on a tree as sysfs has it, with an allocator, then left alone."""
 
 from __future__ import annotations
 

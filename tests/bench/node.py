@@ -77,7 +77,7 @@ def _taken(name: str, found: Load) -> Iterator[Figure]:
 
 
 def starts() -> Iterator[Figure]:
-    """500 starts in bursts of 10 beside 100 running pods, over gRPC, each timed in the agent."""
+    """500 starts in bursts of 10 with 100 running pods, over gRPC, each timed in the agent."""
     with (
         tempfile.TemporaryDirectory(prefix="vg") as root,
         Worker("tests.bench.station") as station,
@@ -94,14 +94,14 @@ def starts() -> Iterator[Figure]:
             station.ask("end", names=station.ask("burst", pods=_BURST))
         found = agent.ask("starts")
         asked = station.ask("asked")
-    name = "Allocate + PreStartContainer, bursts of 10 beside 100 pods"
+    name = "Allocate + PreStartContainer, bursts of 10 with 100 pods"
     yield figure(name, [clock for clock, _ in found], p99_at_most=20)
     yield figure(f"{name}, CPU time", [thread for _, thread in found])
     yield figure("API requests per started container", [asked["requests"] / len(found)], unit="", at_most=3)
 
 
 def listing(repeats: int = 20) -> Iterator[Figure]:
-    """What the kubelet is sent of 16 cards of 100 slots."""
+    """The message to the kubelet about 16 cards of 100 slots."""
     cards = tuple(_card(number) for number in range(16))
     slots = Slots.of(cards, 100)
     # The list needs nothing of what containers are served from.
@@ -118,11 +118,11 @@ class _Caller:
     """As much of gRPC's context as a list needs."""
 
     def add_callback(self, _callback: Callable[[], None]) -> bool:
-        """Nobody hangs up."""
+        """No client hangs up."""
         return True
 
     def is_active(self) -> bool:
-        """Somebody listens."""
+        """A client listens."""
         return True
 
 
@@ -131,7 +131,7 @@ def _sent(plugin: VolcanoDevicePlugin) -> bytes:
 
 
 def pieces(repeats: int = 100) -> Iterator[Figure]:
-    """What a start is made of."""
+    """The parts of a start."""
     text = checkpoint.encode(Checkpoint(tuple(_entry(number) for number in range(500))))
     record = checkpoint.decode(text)
     yield _repeated("kubelet's checkpoint of 500 entries, decoded", repeats, lambda: checkpoint.decode(text))
@@ -151,7 +151,7 @@ def pieces(repeats: int = 100) -> Iterator[Figure]:
             raise TypeError(f"the pod is no longer served: {found}")
         return found
 
-    yield _repeated("allocations_of beside 100 other pods", repeats, answered)
+    yield _repeated("allocations_of with 100 other pods", repeats, answered)
 
 
 def _repeated(name: str, repeats: int, action: Callable[[], object]) -> Figure:

@@ -25,7 +25,7 @@ class Load(NamedTuple):
 
 def load(pid: int) -> Load:
     """The load of a process as the kernel counts it."""
-    # What stands before the closing parenthesis is the program's name, which may have spaces.
+    # The text before the closing parenthesis is the program's name, which may have spaces.
     words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     ticks = int(words[11]) + int(words[12])
     pages = int(words[21])

@@ -22,7 +22,7 @@ from tests.bench.processes import serve
 NODE = "node-1"
 NUMBER = "volcano.sh/vgpu-number"
 AGENT = "agent"
-"""The agent's bearer token, by which its requests are told from the kubelet's."""
+"""The agent's bearer token, which distinguishes its requests from the kubelet's."""
 
 _LONGEST_WAIT = 60.0
 _LOOK_SECONDS = 0.02
@@ -52,7 +52,7 @@ def pod(name: str, card: int) -> dict[str, Any]:
 
 
 class Station:
-    """A node without an agent; whoever starts one there finds everything under ``root``."""
+    """A node without an agent; an agent started there finds everything under ``root``."""
 
     def __init__(self) -> None:
         self._server = ApiServer(kinds=VOLCANO, users={AGENT: AGENT})
@@ -93,7 +93,7 @@ class Station:
         _wait(offered, f"{slots} slots on offer")
 
     def burst(self, *, pods: int) -> list[str]:
-        """Bind so many pods at once and wait until each has been served and Volcano was told; their names."""
+        """Bind so many pods together and wait until each has been served and Volcano has been notified; their names."""
         names = [f"pod-{self._made + at}" for at in range(pods)]
         for name in names:
             self._live[name] = self._put(pod(name, self._made % self._cards))

@@ -32,7 +32,7 @@ def pods(count: int) -> list[dict[str, Any]]:
 
 
 def translated(given: list[dict[str, Any]]) -> int:
-    """How many of them could be translated to Koordinator's words; their new objects are made, too."""
+    """How many of them could be translated to Koordinator's resources; their new objects are created as well."""
     count = 0
     for raw in given:
         found = translate(raw, Dialect.KOORDINATOR, REGISTRY, SETTINGS)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
+from hami_plugins.cli.kit.memory import undisturbed
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.engine.inventory import with_pods
 from hami_plugins.model.cluster import ClusterSnapshot
@@ -25,7 +26,8 @@ WHOLE_CARD = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 81_920, "nvidia.com/gpuc
 
 def figures(repeats: int = 5) -> Iterator[Figure]:
     """CPU time at first sight of a demand, and for the next pod of its kind after the first one has its place."""
-    snapshot = full()
+    with undisturbed():  # as in a replica
+        snapshot = full()
     for name, members, first, later in (("one pod", 1, 60, 5), ("a gang of 8", 8, 400, None)):
         cold: list[float] = []
         warm: list[float] = []

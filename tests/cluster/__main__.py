@@ -12,6 +12,7 @@ from tests.cluster.building import tell
 from tests.cluster.kubernetes import NODE, ControlPlane
 from tests.cluster.machine import Machine
 from tests.cluster.node import Node
+from tests.cluster.peers import BuildError
 from tests.cluster.volcano import Volcano
 
 
@@ -19,7 +20,7 @@ def main() -> int:
     """Start everything, say how to reach it, wait for Ctrl-C or SIGTERM, end everything."""
     try:
         programs = building.programs()
-    except building.BuildError as error:
+    except BuildError as error:
         tell(str(error))
         return 1
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -80,7 +80,7 @@ class NodeAgent:
         library.mkdir(parents=True, exist_ok=True)
         self._cards = self._folder / "cards.yaml"
         (library / "libvgpu.so").write_bytes(b"not a library; nothing on this machine loads it")
-        self._port = free_port()
+        self.port = free_port()
         self.resource = GPU if (settings or {}).get("dialect") == "hami" else NUMBER
         self._config = self._folder / "config.yaml"
         self._config.write_text(yaml.safe_dump(self._settings(library) | dict(settings or {})))
@@ -113,7 +113,7 @@ class NodeAgent:
             "lockPath": "/var/lib/vgpulock",
             "librarySource": str(library),
             "startJitter": 0,
-            "listen": {"host": "127.0.0.1", "port": self._port},
+            "listen": {"host": "127.0.0.1", "port": self.port},
             "log": {"level": "debug", "form": "json"},
         }
 
@@ -146,7 +146,7 @@ class NodeAgent:
         return self.node.machine.run(command, timeout=120, environment=environment)
 
     def in_its_mounts(self, *arguments: str) -> None:
-        """Runs a command as root among the mounts of the running agent, which nobody else sees."""
+        """Runs a command as root among the mounts of the running agent, which no other process sees."""
         enter = ["nsenter", f"--mount=/proc/{self.component.pid}/ns/mnt", "--", *arguments]
         subprocess.run(enter, check=True, capture_output=True)
 
@@ -192,7 +192,7 @@ class NodeAgent:
 
     def samples(self, name: str) -> Iterator[tuple[Mapping[str, str], float]]:
         """All samples of that name with their labels."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=10) as answer:
             text = answer.read().decode()
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
@@ -215,7 +215,7 @@ class NodeAgent:
     def complaint(self, path: str) -> str:
         """Why a probe fails, empty where it does not."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=5):
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5):
                 return ""
         except urllib.error.HTTPError as error:
             return error.read().decode()

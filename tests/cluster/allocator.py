@@ -66,7 +66,7 @@ RIGHTS_TO_EVICT: Final = (
     {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
     {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]},
 )
-"""What the server also may do where pods are evicted for others."""
+"""Further permissions of the server if pods are evicted for others."""
 
 
 class Front:
@@ -88,7 +88,7 @@ class Front:
     def close(self) -> None:
         """Ends."""
         self._ended.set()
-        self._listener.shutdown(socket.SHUT_RDWR)  # wakes whoever waits in accept
+        self._listener.shutdown(socket.SHUT_RDWR)  # wakes a thread that waits in accept
         for each in (self._thread, self._probe):
             each.join()
         self._listener.close()
@@ -183,7 +183,7 @@ class Replica:
         return self.component.running and not self.complaint("/readyz")
 
     def complaint(self, path: str) -> str:
-        """What a probe says is wrong; empty where nothing is."""
+        """The failure reported by a probe; empty if it passes."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5):
                 return ""
@@ -228,9 +228,9 @@ def command(*arguments: str, product: str = "allocator") -> str:
 class Allocator:
     """The server in one mode, its webhooks installed and Volcano's scheduler told. At the end all is as before.
 
-    ``flags`` are the scheduler's, beside those of the harness; ``actions`` take the place of those that ``conf``
-    prints, and so does ``queues`` that of the plugin that divides the cluster. ``preemption`` is the setting of that
-    name. Without ``bootstrap`` somebody else makes the certificate (``certify``).
+    ``flags`` are the scheduler's, in addition to those of the harness; ``actions`` take the place of those that
+    ``conf`` prints, and so does ``queues`` that of the plugin that divides the cluster. ``preemption`` is the setting
+    of that name. Without ``bootstrap`` the test makes the certificate (``certify``).
     """
 
     def __init__(
@@ -303,7 +303,7 @@ class Allocator:
         return self._material.chain
 
     def shows(self, chain: bytes) -> bool:
-        """Whether whoever connects to any replica now meets this certificate."""
+        """Whether a new connection to any replica gets this certificate."""
         return all(each.certificate() == chain for each in self.replicas)
 
     def cut(self) -> None:

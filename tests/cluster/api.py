@@ -24,7 +24,7 @@ class ApiError(Exception):
 
 
 class Api:
-    """Whoever ``token`` belongs to, at the API server at ``url``. Safe to use from several threads.
+    """The owner of ``token``, at the API server at ``url``. Safe to use from several threads.
 
     ``user`` and ``groups`` are impersonated, where they are given; a ServiceAccount has its usual groups. The embedded
     API server needs neither ``ca`` nor ``token``.

@@ -1,14 +1,12 @@
 """``python -m tests.cluster.building [--install]``: the programs of the cluster, built once and kept outside the tree.
 
-Each folder with a ``go.mod`` beside this file names one upstream release as tool dependencies; nothing else of theirs
-is kept here. The programs lie in ``$XDG_CACHE_HOME/hami-plugins/cluster/<module>-<digest>/``, where the digest covers
-``go.mod``, ``go.sum`` and the flags, so a change of one module builds that module alone.
+The programs lie in ``$XDG_CACHE_HOME/hami-plugins/cluster/<module>-<digest>/``, where the digest covers ``go.mod``,
+``go.sum`` and the flags, so a change of one module builds that module alone.
 """
 
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import shutil
@@ -19,173 +17,20 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-HERE: Final = Path(__file__).parent
-FLAGS: Final = ("-trimpath", "-buildvcs=false", "-mod=readonly", "-gcflags=all=-dwarf=false")
-COMPILER: Final = {"CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off", "GOGC": "400"}
+from tests.cluster.peers import HERE, BuildError, Module, cache, modules
+
+COMPILER: Final = {"GOFLAGS": "", "GOWORK": "off", "GOGC": "400"}
 """A compiler that collects its garbage less often takes a tenth less time, and no one debugs these programs."""
-
-
-class BuildError(Exception):
-    """The programs cannot be built; the text says what is missing and how to get it."""
-
-
-class Program(NamedTuple):
-    """A binary and the Go package it is built from."""
-
-    name: str
-    package: str
-
-    @property
-    def built_as(self) -> str:
-        """What Go calls it: the last part of the package that is no major version."""
-        return next(part for part in reversed(self.package.split("/")) if not part[1:].isdigit())
-
-
-@dataclass(frozen=True, slots=True)
-class Module:
-    """A folder with a ``go.mod`` of its own. ``data`` are files that the release publishes beside its sources.
-
-    ``tags`` are Go's, such as those that leave out what needs a C library.
-    """
-
-    folder: str
-    release: str
-    programs: tuple[Program, ...]
-    stamp: str = ""
-    data: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-
-    @property
-    def link_flags(self) -> str:
-        return f"-s -w {self.stamp}".rstrip()
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        return (*FLAGS, *([f"-tags={','.join(self.tags)}"] if self.tags else []))
-
-    def digest(self) -> str:
-        """Names one content of the module and one way to build it."""
-        wanted = hashlib.sha256()
-        for name in ("go.mod", "go.sum"):
-            wanted.update((HERE / self.folder / name).read_bytes())
-        wanted.update(repr((self.flags, self.link_flags, self.programs, self.data)).encode())
-        return wanted.hexdigest()[:16]
-
-    def place(self) -> Path:
-        """Where the programs lie once they are built."""
-        return cache() / f"{self.folder}-{self.digest()}"
-
-
-def _kubernetes(*names: str) -> tuple[Program, ...]:
-    return tuple(Program(name, f"k8s.io/kubernetes/cmd/{name}") for name in names)
-
-
-_VERSION: Final = "k8s.io/component-base/version"
-KUBERNETES: Final = Module(
-    folder="kubernetes",
-    release="k8s.io/kubernetes@v1.34.4",
-    programs=_kubernetes("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet"),
-    stamp=f"-X {_VERSION}.gitVersion=v1.34.4 -X {_VERSION}.gitMajor=1 -X {_VERSION}.gitMinor=34",
-)
-CONTAINERD: Final = Module(
-    folder="containerd",
-    release="github.com/containerd/containerd/v2@v2.1.4",
-    programs=tuple(
-        Program(name, f"github.com/containerd/containerd/v2/cmd/{name}")
-        for name in ("containerd", "containerd-shim-runc-v2", "ctr")
-    ),
-    stamp="-X github.com/containerd/containerd/v2/version.Version=v2.1.4",
-)
-ETCD: Final = Module(
-    folder="etcd",
-    release="go.etcd.io/etcd/server/v3@v3.6.4",
-    programs=(Program("etcd", "go.etcd.io/etcd/server/v3"),),
-)
-VOLCANO: Final = Module(
-    folder="volcano",
-    release="volcano.sh/volcano@v1.14.1",
-    programs=tuple(
-        Program(f"vc-{name}", f"volcano.sh/volcano/cmd/{name}")
-        for name in ("scheduler", "controller-manager", "webhook-manager")
-    ),
-    data=("installer/helm/chart/volcano/crd/bases", "installer/helm/chart/volcano/charts/jobflow/crd/bases"),
-)
-KOORDINATOR: Final = Module(
-    folder="koordinator",
-    release="github.com/koordinator-sh/koordinator@v1.7.0",
-    programs=tuple(
-        Program(f"koord-{name}", f"github.com/koordinator-sh/koordinator/cmd/koord-{name}")
-        for name in ("scheduler", "manager")
-    ),
-    data=("config/crd/bases", "config/webhook"),
-)
-HELM3: Final = Module(
-    folder="helm3",
-    release="helm.sh/helm/v3@v3.22.0",
-    programs=(Program("helm3", "helm.sh/helm/v3/cmd/helm"),),
-    stamp="-X helm.sh/helm/v3/internal/version.version=v3.22.0",
-)
-HELM4: Final = Module(
-    folder="helm4",
-    release="helm.sh/helm/v4@v4.3.1",
-    programs=(Program("helm4", "helm.sh/helm/v4/cmd/helm"),),
-    stamp="-X helm.sh/helm/v4/internal/version.version=v4.3.1",
-)
-KUBECONFORM: Final = Module(
-    folder="kubeconform",
-    release="github.com/yannh/kubeconform@v0.8.0",
-    programs=(Program("kubeconform", "github.com/yannh/kubeconform/cmd/kubeconform"),),
-)
-PROMTOOL: Final = Module(
-    folder="promtool",
-    release="github.com/prometheus/prometheus@v0.313.5",
-    programs=(Program("promtool", "github.com/prometheus/prometheus/cmd/promtool"),),
-    tags=("remove_all_sd",),  # rules are checked, and no cloud is asked for its machines
-)
-KUBECTL: Final = Module(
-    folder="kubectl",
-    release=KUBERNETES.release,
-    programs=_kubernetes("kubectl"),
-    stamp=KUBERNETES.stamp,
-)
-BUILDAH: Final = Module(
-    folder="buildah",
-    release="github.com/containers/buildah@v1.41.5",
-    programs=(Program("buildah", "github.com/containers/buildah/cmd/buildah"),),
-    tags=("containers_image_openpgp", "exclude_graphdriver_btrfs"),
-)
-MODULES: Final = (
-    KUBERNETES,
-    KOORDINATOR,
-    CONTAINERD,
-    ETCD,
-    HELM4,
-    VOLCANO,
-    PROMTOOL,
-    HELM3,
-    KUBECTL,
-    BUILDAH,
-    KUBECONFORM,
-)
-"""In the order of building, longest first: what is built of the same libraries is not built at the same time."""
-
 AT_ONCE: Final = 2
 """Modules that are built at the same time: each has stretches that keep only one core at work."""
 
 
-def cache() -> Path:
-    """The folder of all builds of this project and this user."""
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "hami-plugins" / "cluster"
-
-
 def unbuilt() -> list[Module]:
-    """The modules whose programs are not in the cache."""
-    return [module for module in MODULES if not module.place().is_dir()]
+    """The chosen modules whose programs are not in the cache. Raises ``BuildError`` for an unknown release."""
+    return [module for module in modules() if not module.place().is_dir()]
 
 
 def programs() -> dict[str, Path]:
@@ -197,7 +42,7 @@ def programs() -> dict[str, Path]:
         )
     if faults := missing([]):
         raise BuildError("; ".join(faults))
-    return {program.name: module.place() / program.name for module in MODULES for program in module.programs}
+    return {program.name: module.place() / program.name for module in modules() for program in module.programs}
 
 
 def static_busybox() -> Path | None:
@@ -208,17 +53,24 @@ def static_busybox() -> Path | None:
     return Path(found)
 
 
-def missing(modules: list[Module]) -> list[str]:
+def missing(wanted: list[Module]) -> list[str]:
     """What this machine lacks to build the modules and to run the cluster, each with its remedy."""
     faults = []
-    if modules and shutil.which("go") is None:
+    if wanted and shutil.which("go") is None:
         faults.append("Go 1.26.8 or newer is not installed: https://go.dev/dl/")
+    headers = {module.header for module in wanted if module.header}
+    if any(not (Path("/usr/include") / header).is_file() for header in headers) or (
+        headers and not shutil.which("gcc")
+    ):
+        faults.append("no C compiler or no headers of libpfm for koordlet: apt-get install gcc libc6-dev libpfm4-dev")
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         faults.append("containers need root on Linux: run as root, e.g. sudo make test-cluster")
     if any(shutil.which(tool) is None for tool in ("unshare", "nsenter", "mount")):
         faults.append("no unshare, nsenter or mount: apt-get install util-linux mount")
     if shutil.which("runc") is None:  # its module can be built, but not without libseccomp, which a sandbox wants
         faults.append("no runc: apt-get install runc")
+    if shutil.which("gpg") is None:
+        faults.append("no gpg to sign a chart with: apt-get install gnupg")
     if static_busybox() is None:
         faults.append("no static busybox for the containers' image: apt-get install busybox-static")
     return faults
@@ -226,13 +78,13 @@ def missing(modules: list[Module]) -> list[str]:
 
 def install() -> None:
     """Bring in Debian's packages for whatever is missing."""
-    packages = ["runc", "busybox-static", "mount", "util-linux"]
+    packages = ["runc", "busybox-static", "mount", "util-linux", "gnupg"]
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (["update"], ["install", "--yes", "--no-install-recommends", *packages]):
         subprocess.run(["apt-get", "-qq", *command], check=True, env=environment, stdout=sys.stderr)  # noqa: S607
 
 
-def build(modules: list[Module]) -> None:
+def build(wanted: list[Module]) -> None:
     """Build into the cache. A module appears there whole or not at all, also when two builds run at a time."""
 
     def one(module: Module) -> None:
@@ -241,7 +93,7 @@ def build(modules: list[Module]) -> None:
                 _build(module)
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        started = [pool.submit(one, module) for module in modules]
+        started = [pool.submit(one, module) for module in wanted]
         try:
             for each in started:
                 each.result()
@@ -281,7 +133,7 @@ def _copy(module: Module, folder: str, target: Path) -> None:
 
 
 def _go(module: Module, *arguments: str) -> str:
-    environment = {**os.environ, **COMPILER}
+    environment = {**os.environ, **COMPILER, "CGO_ENABLED": "1" if module.header else "0"}
     done = subprocess.run(
         ["go", *arguments],  # noqa: S607
         cwd=HERE / module.folder,
@@ -307,20 +159,24 @@ def main(arguments: list[str]) -> int:
     if unknown:
         tell(f"{', '.join(unknown)}: no such option; there is --install, to bring in missing Debian packages")
         return 2
-    modules = unbuilt()
-    if "--install" in arguments and missing(modules) and os.geteuid() == 0:
+    try:
+        wanted = unbuilt()
+    except BuildError as error:
+        tell(str(error))
+        return 2
+    if "--install" in arguments and missing(wanted) and os.geteuid() == 0:
         install()
-    if faults := missing(modules):
+    if faults := missing(wanted):
         tell("the cluster cannot be built or run here:\n" + "\n".join(f"- {fault}" for fault in faults))
         return 1
     started = time.monotonic()
     try:
-        build(modules)
+        build(wanted)
     except BuildError as error:
         tell(str(error))
         return 1
-    if modules:
-        tell(f"built {', '.join(module.folder for module in modules)} in {time.monotonic() - started:.0f} s")
+    if wanted:
+        tell(f"built {', '.join(module.folder for module in wanted)} in {time.monotonic() - started:.0f} s")
     return 0
 
 

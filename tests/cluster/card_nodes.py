@@ -1,6 +1,6 @@
 """Nodes without a kubelet: made through the API as an agent would have registered them; pods bound there stay Pending.
 
-What their pods were allocated is judged here by the simplest accounting there is, on the API server's objects alone.
+The judge counts their pods' allocations in the simplest way, from the API server's objects alone.
 """
 
 from __future__ import annotations

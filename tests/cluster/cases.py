@@ -20,7 +20,7 @@ from tests.cluster.waiting import wait_until
 MEMBERS: Final = 4
 SMALL: Final = 4096
 HEAL: Final = 3.0
-"""Seconds between two writes of the nodes, where Volcano alone would not find the room that somebody left."""
+"""Seconds between two writes of the nodes, where Volcano alone would not find the freed room."""
 
 
 class Case:
@@ -59,7 +59,7 @@ class Case:
         return devices(self.see(name)["metadata"].get("annotations", {}).get(IDS, ""))
 
     def told(self, name: str) -> str:
-        """What the pod is told, in its conditions and its events."""
+        """The messages for the pod, in its conditions and its events."""
         conditions = self.see(name)["status"].get("conditions", [])
         texts = [str(each.get("message", "")) for each in conditions]
         return "\n".join([*texts, *self.plane.events(self.namespace, name)])
@@ -106,7 +106,7 @@ class Case:
 
 
 def submit_waiting(case: Case, name: str) -> None:
-    """A gang of four for four cards, of which somebody holds one; seen to wait, and tried over several sessions."""
+    """A gang of four for four cards, of which another pod holds one; seen to wait, and tried over several sessions."""
     case.submit(f"{name}-holder", gpu(memory=WHOLE))
     case.wait_bound(f"{name}-holder")
     case.submit_gang(name, memory=30000)

@@ -189,13 +189,13 @@ REFUSED: Final[tuple[tuple[Values, str], ...]] = (
     ({"agents": {}}, "additional properties 'agents' not allowed"),
     (
         {"allocator": {"mode": "extender"}},
-        "allocator.mode: there is no such value here; the server is the chart allocator",
+        "allocator.mode: no such value here; the server is the chart allocator",
     ),
     (
         {"verify": {"url": "http://a"}},
-        "verify.url: there is no such value here; helm test asks the server in the chart",
+        "verify.url: no such value here; helm test asks the server in the chart",
     ),
-    ({"imagePullSecrets": ["mine"]}, "'/imagePullSecrets/0': got string, want object"),
+    ({"imagePullSecrets": [5]}, "'/imagePullSecrets/0': got number, want object"),
     (
         {"devicePlugin": {"deviceSplitCount": 5}},
         "devicePlugin.deviceSplitCount: the value is called agent.settings.deviceSplitCount here",
@@ -204,9 +204,9 @@ REFUSED: Final[tuple[tuple[Values, str], ...]] = (
         {"deviceSplitCount": 5, "agent": {"settings": {"deviceSplitCount": 5}}},
         "deviceSplitCount: the value is called agent.settings.deviceSplitCount here; write it there, and remove",
     ),
-    ({"resourceName": "a.b/c"}, "resourceName: the value is called deviceConfig.nvidia.resourceCountName here"),
+    ({"resourceName": "a.b/c"}, "resourceName: the value is called deviceConfig.nvidia.resourceCountName (Volcano"),
     ({"deviceSplitCount": 0}, "deviceSplitCount: the value is called agent.settings.deviceSplitCount here"),
-    ({"resourceName": ""}, "resourceName: the value is called deviceConfig.nvidia.resourceCountName here"),
+    ({"resourceName": ""}, "resourceName: the value is called deviceConfig.nvidia.resourceCountName (Volcano"),
     ({"fullnameOverride": "Foo_Bar"}, "'/fullnameOverride': 'Foo_Bar' does not match pattern"),
     ({"fullnameOverride": "1a"}, "fullnameOverride: objects would be called 1a-..., and Services begin with a letter"),
     ({"serviceAccounts": {"agent": {"name": "a b"}}}, "'/serviceAccounts/agent/name': 'a b' does not match pattern"),
@@ -214,13 +214,23 @@ REFUSED: Final[tuple[tuple[Values, str], ...]] = (
         {"monitoring": {"prometheusRule": {"runbooks": "our wiki"}}},
         "'/monitoring/prometheusRule/runbooks': 'our wiki' does not match pattern",
     ),
-    ({"devicePlugin": {"imageRepository": "a"}}, "devicePlugin.imageRepository: there is no such value here"),
+    (
+        {"devicePlugin": {"imageRepository": "a"}},
+        "devicePlugin.imageRepository: no such value here; what is set about",
+    ),
     (
         {"scheduler": {"kubeScheduler": {}}},
-        "scheduler.kubeScheduler: there is no such value here; this chart is the agent of nodes",
+        "scheduler.kubeScheduler: no such value here; what is set about the server that schedulers ask",
     ),
-    ({"devices": {"nvidia": {"enabled": True}}}, "devices.nvidia.enabled: the value is called agent.enabled here"),
-    ({"devices": {"ascend": {"enabled": False}}}, "devices.ascend: there is no such value here; this chart is about"),
+    ({"devices": {"nvidia": {"enabled": True}}}, "devices.nvidia.enabled: the value is called enabled here"),
+    (
+        {"devices": {"ascend": {"enabled": False}}},
+        "devices.ascend.enabled: no such value in the chart volcano-vgpu; it is allocator.vendors",
+    ),
+    (
+        {"schedulerName": "a"},
+        "schedulerName: no such value in the chart volcano-vgpu; it is allocator.schedulerName",
+    ),
     ({"global": {"gpuHookPath": "/opt"}}, "global.gpuHookPath: HAMi-core's folder on nodes is agent.settings.hookPath"),
     (
         {"monitoring": {"podMonitor": {"enabled": True}, "serviceMonitor": {"enabled": True}}},
@@ -299,11 +309,11 @@ REFUSED_BY_THE_ALLOCATOR: Final[tuple[tuple[Values, str], ...]] = (
         {"scheduler": {"kubeScheduler": {"imageTag": "v1.27.4"}}},
         "scheduler.kubeScheduler.imageTag: the value is called kubeScheduler.image here",
     ),
-    ({"scheduler": {"service": {}}}, "scheduler.service: there is no such value here"),
+    ({"scheduler": {"service": {}}}, "scheduler.service: the value is called ports here"),
     ({"devices": {"ascend": {"enabled": True}}}, "devices.ascend.enabled: the value is called vendors here"),
     (
         {"devicePlugin": {"hostPID": True}},
-        "devicePlugin.hostPID: there is no such value here; this chart is the server",
+        "devicePlugin.hostPID: no such value in the chart allocator; it is volcano-vgpu.agent.hostPID",
     ),
     (
         {"mluResourceName": "a/b"},
@@ -339,7 +349,10 @@ REFUSED_BY_THE_UMBRELLA: Final[tuple[tuple[Values, str], ...]] = (
         {"devices": {"nvidia": {"gpuCorePolicy": "force"}}},
         "devices.nvidia.gpuCorePolicy: the value is called volcano-vgpu.agent.settings.container.corePolicy here",
     ),
-    ({"devices": {"ascend": {"image": "a"}}}, "devices.ascend: there is no such value here; the vendors whose devices"),
+    (
+        {"devices": {"ascend": {"image": "a"}}},
+        "devices.ascend.image: no such value here; the vendors whose devices",
+    ),
     (
         {"scheduler": {"defaultMem": 5000}},
         "scheduler.defaultMem: the value is called allocator.settings.devices.nvidia.defaultMemory (HAMi's scheduler; "
@@ -353,16 +366,16 @@ REFUSED_BY_THE_UMBRELLA: Final[tuple[tuple[Values, str], ...]] = (
         {"scheduler": {"kubeScheduler": {"imageTag": "v1.27.4"}}},
         "scheduler.kubeScheduler.imageTag: the value is called allocator.kubeScheduler.image here",
     ),
-    ({"scheduler": {"kubeScheduler": {}}}, "scheduler.kubeScheduler: there is no such value here"),
+    ({"scheduler": {"kubeScheduler": {}}}, "scheduler.kubeScheduler: no such value here"),
     ({"schedulerName": "a"}, "schedulerName: the value is called allocator.schedulerName here"),
     (
         {"resourceName": "a/b"},
         "resourceName: the value is called allocator.settings.devices.nvidia.resourceCountName (HAMi's NVIDIA) or",
     ),
-    ({"neuron-topology": {"enabled": True}}, "neuron-topology.enabled: there is no such value here; the server is the"),
+    ({"neuron-topology": {"enabled": True}}, "neuron-topology.enabled: no such value here; the server is the"),
     (
         {"volcano-vgpu": {"allocator": {"mode": "webhook"}}},
-        "allocator.mode: there is no such value here; the server is the chart allocator",
+        "allocator.mode: no such value here; the server is the chart allocator",
     ),
 )
 """The same of the umbrella."""

@@ -16,20 +16,18 @@ import yaml
 
 from charts.docker import image
 from charts.docker.image import Built
-from charts.docker.targets import AGENT, TARGETS
+from charts.docker.targets import AGENT, TARGETS, Target
 from tests.cluster.agents import CDI, HOOK, card
 from tests.cluster.allocator import command
 from tests.cluster.api import Object
-from tests.cluster.building import KOORDINATOR
 from tests.cluster.containerd import SOCKET, snapshotter
 from tests.cluster.helm import UMBRELLA, Helm
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.node import Node
+from tests.cluster.peers import koordinator
 from tests.cluster.ports import free_port
 from tests.cluster.waiting import wait_until
 
-REPOSITORY: Final = "docker.io/hami-plugins"
-VERSION: Final = "0.1.0"
 FILES: Final = "/var/lib/charted"
 CARDS: Final = 2
 SLOTS: Final = 10 * CARDS
@@ -37,26 +35,38 @@ SLOTS: Final = 10 * CARDS
 
 def import_images(node: Node, folder: Path) -> Built:
     """Builds the images and brings them in; what was built of the agent's."""
-    ctr = [str(node.plane.programs["ctr"]), "--address", SOCKET, "--namespace", "k8s.io", "images"]
-    built = {}
-    for target in TARGETS:
-        archive = folder / f"{target.name}.tar"
-        built[target] = image.build(target, archive, name=f"{REPOSITORY}/{target.name}:{VERSION}")
-        words = ["import", "--local", "--snapshotter", snapshotter(node.machine), str(archive)]
-        done = node.machine.run([*ctr, *words], timeout=120)
-        assert done.returncode == 0, done.stderr
+    built = {target: import_image(node, folder, target) for target in TARGETS}
     return built[AGENT]
+
+
+def import_image(node: Node, folder: Path, target: Target) -> Built:
+    """Builds an image and brings it in."""
+    archive = folder / f"{target.name}.tar"
+    built = image.build(target, archive, name=image.image_name(target))
+    import_archive(node, archive)
+    return built
+
+
+def import_archive(node: Node, archive: Path) -> None:
+    """Brings one image in."""
+    ctr = [str(node.plane.programs["ctr"]), "--address", SOCKET, "--namespace", "k8s.io", "images"]
+    words = ["import", "--local", "--snapshotter", snapshotter(node.machine), str(archive)]
+    done = node.machine.run([*ctr, *words], timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 class Charted:
     """The release ``one`` in a namespace of its own; ``values`` are laid over those that this node needs."""
 
-    def __init__(self, node: Node, helm: Helm, namespace: str, *, mode: str = "extender") -> None:
+    def __init__(
+        self, node: Node, helm: Helm, namespace: str, *, mode: str = "extender", chart: Path = UMBRELLA
+    ) -> None:
         self.node = node
         self.plane = node.plane
         self.helm = helm
         self.namespace = namespace
         self.mode = mode
+        self.chart = chart
         self.agent_port, self.plain_port, self.hook_port = free_port(), free_port(), free_port()
         files = node.path(FILES)
         files.mkdir(parents=True, exist_ok=True)
@@ -132,7 +142,7 @@ class Charted:
 
     def install(self) -> None:
         """Installs it, and waits until all its pods are ready."""
-        self.helm.change("install", "one", self.namespace, values=self.values(), chart=UMBRELLA)
+        self.helm.change("install", "one", self.namespace, values=self.values(), chart=self.chart)
         self.wait_ready()
 
     def seconds_to_ready(self, component: str, release: str = "one", namespace: str = "") -> float:
@@ -153,7 +163,7 @@ class Charted:
         return (done - began).total_seconds()
 
     def printed(self, component: str) -> str:
-        """What the containers of one of its parts have printed."""
+        """The logs of the containers of one of its parts."""
         return "".join(
             self.plane.pod_log(self.namespace, pod["metadata"]["name"], pod["spec"]["containers"][0]["name"])
             for pod in self.pods(component)
@@ -202,14 +212,14 @@ class Charted:
     def story(self) -> str:
         """What its pods say."""
         told = []
-        for component in ("agent", "allocator", "server", "node", "uninstall", "test"):
+        for component in ("agent", "neuron", "allocator", "server", "node", "uninstall", "test"):
             for pod in self.pods(component):
                 name = pod["metadata"]["name"]
                 told.append(f"{name}: {pod['status']}" + "".join(self.plane.events(self.namespace, name)))
                 container = pod["spec"]["containers"][0]["name"]
                 try:
                     told.append(self.plane.pod_log(self.namespace, name, container)[-3000:])
-                except Exception as error:  # noqa: BLE001 - a story is told as far as it goes
+                except Exception as error:  # noqa: BLE001 - the report covers what is known
                     told.append(str(error))
         return "\n".join(told)
 
@@ -227,7 +237,7 @@ class Charted:
 def define_devices(plane: ControlPlane) -> None:
     """Koordinator's Device objects, as the release defines them."""
     name = "devices.scheduling.koordinator.sh"
-    for path in sorted((KOORDINATOR.place() / "data").glob("*.yaml")):
+    for path in sorted((koordinator().place() / "data").glob("*.yaml")):
         for body in yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader):
             if isinstance(body, dict) and body.get("metadata", {}).get("name") == name:
                 plane.apply("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)

@@ -94,7 +94,7 @@ class Churn:
         return self._tally
 
     def _look(self) -> None:
-        """Takes note of who is bound, lets somebody go and somebody come."""
+        """Notes bound pods, removes one and adds one."""
         placed = [each for each in self._case.pods() if each["spec"].get("nodeName")]
         self._tally.bound |= {each["metadata"]["uid"] for each in placed}
         self._tally.faults |= set(self._pool.faults(placed))

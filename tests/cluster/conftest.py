@@ -6,6 +6,7 @@ each worker has its own machine and starts only what its modules need.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 import secrets
@@ -16,12 +17,13 @@ from typing import Any
 
 import pytest
 
-from tests.cluster import building
+from tests.cluster import building, peers, runs
 from tests.cluster.agents import NodeAgent, Numbers, card
 from tests.cluster.koordinator import Koordinator
 from tests.cluster.kubernetes import NODE, ControlPlane
 from tests.cluster.machine import Machine, leftovers
 from tests.cluster.node import Node
+from tests.cluster.peers import BuildError
 from tests.cluster.processes import Component
 from tests.cluster.slices import wait_serving
 from tests.cluster.volcano import Volcano
@@ -42,9 +44,14 @@ LONGEST = (
 )
 """The modules that take minutes begin first, so that no worker is left alone with one at the end."""
 
+_OF_CLIENT = "test_clients_"
+"""What precedes the name of a client in that of its module."""
+
 MACHINE = pytest.StashKey[Machine]()
 PLANE = pytest.StashKey[ControlPlane]()
 NUMBERS = pytest.StashKey[Numbers]()
+TALLY = pytest.StashKey[runs.Tally]()
+GREEN = pytest.StashKey[list[runs.Run]]()
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +59,7 @@ def programs() -> Mapping[str, Path]:
     """The programs that ``make test-cluster`` has built."""
     try:
         return building.programs()
-    except building.BuildError as error:
+    except BuildError as error:
         pytest.exit(str(error), returncode=pytest.ExitCode.USAGE_ERROR)
 
 
@@ -147,6 +154,23 @@ def numbers(request: pytest.FixtureRequest) -> Numbers:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[NUMBERS] = Numbers()
+    config.stash[GREEN] = []
+    try:
+        chosen = peers.modules()
+    except BuildError as error:
+        raise pytest.UsageError(str(error)) from error
+    config.stash[TALLY] = runs.Tally(chosen, dt.datetime.now(dt.UTC).date())
+    config.pluginmanager.register(config.stash[TALLY])
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Tests whose programs are not built are not collected: of koordlet, and of clients that are not chosen."""
+    built = {program.name for program in peers.koordinator().programs}
+    if collection_path.name == "test_koordlet.py" and "koordlet" not in built:
+        return True
+    client = collection_path.stem.removeprefix(_OF_CLIENT)
+    chosen = {module.folder for module in peers.clients()}
+    return True if client != collection_path.stem and client not in chosen else None
 
 
 @pytest.hookimpl(trylast=True)
@@ -155,14 +179,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    green = session.config.stash[TALLY].whole()
     if (output := getattr(session.config, "workeroutput", None)) is not None:
         output["numbers"] = session.config.stash[NUMBERS].rows
+        output["green"] = green
+    elif session.config.getoption("update_golden"):
+        runs.write([*session.config.stash[GREEN], *green])
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     for what, row in getattr(node, "workeroutput", {}).get("numbers", {}).items():
         node.config.stash[NUMBERS].add(what, *row)
+    node.config.stash[GREEN] += getattr(node, "workeroutput", {}).get("green", [])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -27,13 +27,16 @@ def _config(root: Path, snapshots: str) -> str:
 version = 3
 root = '/var/lib/containerd'
 state = '/run/containerd'
-disabled_plugins = ['io.containerd.nri.v1.nri']
 [grpc]
   address = '{SOCKET}'
 [ttrpc]
   address = '{SOCKET}.ttrpc'
 [plugins.'io.containerd.internal.v1.opt']
   path = '/var/lib/containerd-opt'
+[plugins.'io.containerd.nri.v1.nri']
+  socket_path = '/var/run/nri/nri.sock'
+  plugin_path = '{root}/nri/plugins'
+  plugin_config_path = '{root}/nri/configurations'
 [plugins.'io.containerd.cri.v1.images']
   snapshotter = '{snapshots}'
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
@@ -69,21 +72,23 @@ def containerd(machine: Machine, programs: Mapping[str, Path]) -> Component:
 
 def import_images(machine: Machine, programs: Mapping[str, Path]) -> None:
     """Bring both images in."""
+    for name, command in ((images.BASE, ["/bin/sh"]), (images.PAUSE, ["/bin/sleep", "2147483647"])):
+        import_image(machine, programs, name, command)
+
+
+def import_image(
+    machine: Machine,
+    programs: Mapping[str, Path],
+    name: str,
+    command: Sequence[str],
+    *,
+    scripts: Mapping[str, str] | None = None,
+) -> None:
+    """Make an image of busybox, and of scripts for it, and bring it in."""
     busybox = static_busybox()
     assert busybox is not None, "building.missing() tells"
-    for name, command in ((images.BASE, ["/bin/sh"]), (images.PAUSE, ["/bin/sleep", "2147483647"])):
-        target = machine.root / f"{name.rpartition('/')[2].partition(':')[0]}.tar"
-        images.archive(target, name, busybox, command)
-        arguments = [
-            "--address",
-            SOCKET,
-            "--namespace",
-            "k8s.io",
-            "images",
-            "import",
-            "--local",
-            "--snapshotter",
-            snapshotter(machine),
-        ]
-        done = machine.run([str(programs["ctr"]), *arguments, str(target)])
-        assert done.returncode == 0, done.stderr
+    target = machine.root / f"{name.rpartition('/')[2].partition(':')[0]}.tar"
+    images.archive(target, name, busybox, command, scripts=scripts)
+    ctr = [str(programs["ctr"]), "--address", SOCKET, "--namespace", "k8s.io", "images"]
+    done = machine.run([*ctr, "import", "--local", "--snapshotter", snapshotter(machine), str(target)])
+    assert done.returncode == 0, done.stderr

@@ -27,7 +27,7 @@ MORE: Final = (
     PYTHON, f"{PYTHON}-venv", "python3-pip-whl", "python3-setuptools-whl", "dash", "sed", "coreutils", "libacl1",
     "libattr1", "libselinux1", "libpcre2-8-0", "libgmp10",
 )  # fmt: skip
-"""What the steps of the build stage need beside the packages of our own image."""
+"""Packages of the build stage besides those of this project's own image."""
 
 WHEELS: Final = "/wheelhouse"
 _MERGED: Final = ("bin", "sbin", "lib", "lib64")
@@ -50,7 +50,7 @@ class Builder:
         helpers.mkdir(parents=True)
         (helpers / "netavark").symlink_to("/bin/true")  # no network is ever set up: containers have the host's
         (self.folder / "policy.json").write_text('{"default": [{"type": "insecureAcceptAnything"}]}')
-        limits = '["nofile=1024:1024", "nproc=4096:4096"]'  # no more than whoever runs the tests has
+        limits = '["nofile=1024:1024", "nproc=4096:4096"]'  # no more than the user of the tests has
         settings = f'[containers]\ndefault_ulimits = {limits}\n[engine]\nhelper_binaries_dir = ["{helpers}"]\n'
         (self.folder / "containers.conf").write_text(settings)
         lock = ["--require-hashes", "--requirement", ".ci/requirements.lock", "--dest", str(self.wheels)]
@@ -68,7 +68,7 @@ class Builder:
 
     @property
     def trusting(self) -> Sequence[str]:
-        """Nobody signs what a test builds."""
+        """The packages of a test are unsigned."""
         return ("--signature-policy", str(self.folder / "policy.json"))
 
     def build(self, arguments: str) -> str:

@@ -29,7 +29,7 @@ def patched(path: Path) -> dict[str, Object]:
 
 
 def without_kubelets(job: Object) -> Object:
-    """The job for nodes where nobody would end its pods: without a time for their end."""
+    """The job for nodes where no component would end its pods: without a time for their end."""
     for each in job["spec"]["tasks"]:
         each["template"]["spec"]["terminationGracePeriodSeconds"] = 0
     return job

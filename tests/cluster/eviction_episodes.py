@@ -1,4 +1,4 @@
-"""Random clusters in which a pod makes room for itself, whoever is killed meanwhile: nobody leaves in vain.
+"""Random clusters in which a pod makes room for itself, whichever process is killed meanwhile: no pod leaves in vain.
 
 ``EVICTION_EPISODES`` sets how many; a long run has 300.
 """
@@ -46,11 +46,11 @@ class EpisodeSite(Protocol):
         """It is gone at once."""
 
     def story(self) -> str:
-        """What pods are told, and what the server printed."""
+        """Messages for pods, and the server's log."""
 
 
 def random_episodes(site: EpisodeSite, numbers: Numbers, what: str, kills: Sequence[Callable[[], object]]) -> None:
-    """Pods of equal priority on four cards; in every second episode somebody is killed while room is made."""
+    """Pods of equal priority on four cards; in every second episode a process is killed while room is made."""
     draw, in_vain, too_many, evicted, longest = random.Random(secrets.randbits(32)), 0, 0, 0, 0.0
     stories: list[str] = []
     for at in range(EPISODES):

@@ -106,7 +106,7 @@ class Site(Case):
         return self.server.ready
 
     def story(self, job: str = "") -> str:
-        """Where pods are, or the members of one gang, and what they are told, and what the server printed."""
+        """Places and messages of pods, or of the members of one gang, and the server's log."""
         every = self.members(job) if job else self.pods()
         told = (
             f"{name}: {self.node_of(name)} {self.told(name)}" for each in every if (name := each["metadata"]["name"])

@@ -116,6 +116,6 @@ class Holding:
                 self.wfile.write(body)
 
             def log_message(self, *_: object) -> None:
-                """Nothing: what matters is told by who waits."""
+                """Nothing: the waiting pods are the evidence."""
 
         return Handler

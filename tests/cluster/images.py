@@ -8,7 +8,7 @@ import json
 import platform
 import subprocess
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,9 +18,11 @@ _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 _FOLDERS: Final = ("bin", "dev", "etc", "proc", "root", "run", "sys", "tmp", "usr", "usr/bin", "var", "var/run")
 
 
-def archive(target: Path, name: str, busybox: Path, command: Sequence[str]) -> None:
-    """A docker-archive at ``target`` of one layer: busybox with a link for each of its commands."""
-    layer = _layer(busybox)
+def archive(
+    target: Path, name: str, busybox: Path, command: Sequence[str], *, scripts: Mapping[str, str] | None = None
+) -> None:
+    """A docker-archive at ``target`` of one layer: busybox with a link for each of its commands, and scripts for it."""
+    layer = _layer(busybox, scripts or {})
     config = json.dumps(
         {
             "architecture": _ARCHITECTURES[platform.machine()],
@@ -39,7 +41,7 @@ def archive(target: Path, name: str, busybox: Path, command: Sequence[str]) -> N
             _add(tar, member, data, mode=0o644)
 
 
-def _layer(busybox: Path) -> bytes:
+def _layer(busybox: Path, scripts: Mapping[str, str]) -> bytes:
     listed = subprocess.run([str(busybox), "--list"], capture_output=True, text=True, check=True)
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
@@ -55,6 +57,8 @@ def _layer(busybox: Path) -> bytes:
                 link = tarfile.TarInfo(f"bin/{name}")
                 link.type, link.linkname = tarfile.SYMTYPE, "busybox"
                 tar.addfile(link)
+        for name, script in scripts.items():
+            _add(tar, f"bin/{name}", f"#!/bin/sh\n{script}".encode(), mode=0o755)
     return buffer.getvalue()
 
 

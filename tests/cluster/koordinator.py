@@ -10,10 +10,11 @@ from typing import Any, Final
 
 import yaml
 
+from tests.cluster import definitions
 from tests.cluster.api import Object
-from tests.cluster.building import KOORDINATOR
 from tests.cluster.etcd import healthy
 from tests.cluster.kubernetes import ControlPlane
+from tests.cluster.peers import koordinator
 from tests.cluster.ports import free_port
 from tests.cluster.processes import Component
 from tests.cluster.waiting import wait_until
@@ -21,7 +22,6 @@ from tests.cluster.waiting import wait_until
 NAMESPACE: Final = "koordinator-system"
 SCHEDULER: Final = "koord-scheduler"
 DEVICES: Final = "/apis/scheduling.koordinator.sh/v1alpha1/devices"
-_CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 _EVERYTHING: Final = ({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},)
 _POD_PATHS: Final = frozenset({"/mutate-pod", "/validate-pod"})
@@ -86,7 +86,7 @@ class Koordinator:
         self._folder = self.machine.root / "koordinator"
         self._folder.mkdir()
         plane.apply("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-        self._install_crds()
+        definitions.install(plane, definitions.published(koordinator().place() / "data"))
         colocation = {"metadata": {"name": "slo-controller-config"}, "data": {"colocation-config": '{"enable":true}'}}
         plane.apply(f"/api/v1/namespaces/{NAMESPACE}/configmaps", colocation)
         self.scheduler = self._scheduler()
@@ -204,17 +204,6 @@ class Koordinator:
             environment=environment,
         )
 
-    def _install_crds(self) -> None:
-        names = []
-        for body in _published("CustomResourceDefinition"):
-            self.plane.apply(_CRDS, body)
-            names.append(body["metadata"]["name"])
-        wait_until(lambda: all(map(self._established, names)), "Koordinator's definitions are established")
-
-    def _established(self, name: str) -> bool:
-        conditions = self.plane.api.get(f"{_CRDS}/{name}").get("status", {}).get("conditions") or []
-        return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
-
     def _register_hooks(self) -> Sequence[str]:
         """The published configurations, as far as they are about pods; the manager puts its address into them."""
         paths = []
@@ -246,7 +235,7 @@ class Koordinator:
 def _published(kind: str) -> list[Object]:
     """The objects of a kind that the release publishes."""
     found: list[Object] = []
-    for path in sorted((KOORDINATOR.place() / "data").glob("*.yaml")):
+    for path in sorted((koordinator().place() / "data").glob("*.yaml")):
         listed = yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader)
         found += [each for each in listed if isinstance(each, dict) and each.get("kind") == kind]
     return found

@@ -1,4 +1,4 @@
-"""The adapter's server beside the real Koordinator, and nodes whose cards HAMi's agent tells of."""
+"""The adapter's server with the real Koordinator, and nodes whose cards HAMi's agent registers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ NODE_RULES: Final = ({"apiGroups": [""], "resources": ["nodes"], "verbs": ["list
 class Adapter:
     """The server, its webhooks and the policy on allocations installed. At the end of the ``with`` all are gone.
 
-    Without ``bootstrap`` somebody else makes the certificate (``certify``), and the API server reaches the server by a
+    Without ``bootstrap`` the test makes the certificate (``certify``), and the API server reaches the server by a
     ``front`` whose connections can be ended.
     """
 
@@ -121,7 +121,7 @@ class Adapter:
         return self._material.chain
 
     def shows(self, chain: bytes) -> bool:
-        """Whether whoever connects now meets this certificate."""
+        """Whether a new connection gets this certificate."""
         return self.server.certificate() == chain
 
     def writes(self, what: str) -> float:
@@ -191,7 +191,7 @@ class CardNodes:
 
 
 def a_card(node: str, at: int, **changes: Any) -> Object:
-    """A card as HAMi's agent tells of it."""
+    """A card as HAMi's agent registers it."""
     usual = {"id": f"GPU-{node}-{at}", "index": at, "count": 10, "devmem": WHOLE, "devcore": 100}
     return {**usual, "type": "NVIDIA-NVIDIA A100", "numa": 0, "mode": "hami-core", "health": True, **changes}
 

@@ -1,6 +1,6 @@
 """``python -m tests.cluster.kube_pace``: how many pods a second the real kube-scheduler binds, with and without us.
 
-The nodes are objects of which nobody is the kubelet; an agent of ours registered their cards, so that no plugin has to
+The nodes are objects without a kubelet; an agent of this project registered their cards, so that no plugin has to
 remove locks. Pods wait while the scheduler is away, and are counted from the first that it binds to the last.
 """
 
@@ -109,7 +109,7 @@ def add_nodes(plane: ControlPlane, number: int) -> list[str]:
         status = {"capacity": amounts, "allocatable": amounts, "conditions": [ready]}
         body: Object = {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}
         plane.api.create(NODES, body)
-        # The API server taints new nodes, and takes off what is said after that.
+        # The API server taints new nodes, and accepts later changes of taints.
         plane.api.merge_patch(f"{NODES}/{name}", {"spec": {"taints": None}})
 
     names = [f"pace-{at}" for at in range(number)]

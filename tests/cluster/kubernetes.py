@@ -14,6 +14,7 @@ from tests.cluster import pki
 from tests.cluster.api import Api, ApiError, Object
 from tests.cluster.etcd import etcd
 from tests.cluster.machine import Machine
+from tests.cluster.peers import KUBERNETES, chosen
 from tests.cluster.ports import free_port
 from tests.cluster.processes import Component
 from tests.cluster.waiting import wait_until
@@ -23,7 +24,17 @@ CLAIM_GATES: Final = ",".join(
     f"{gate}=true"
     for gate in ("DRAConsumableCapacity", "DRADeviceTaints", "DRAExtendedResource", "DRAPartitionableDevices")
 )
-"""What of claims is off in 1.34 unless somebody turns it on; it changes nothing for objects without such members."""
+"""Features of claims that are off in 1.34 by default; it changes nothing for objects without such members."""
+
+OPT_INS: Final[Mapping[str, Sequence[str]]] = {
+    "1.34": (
+        f"--feature-gates=MutatingAdmissionPolicy=true,{CLAIM_GATES}",
+        "--runtime-config=admissionregistration.k8s.io/v1beta1=true,resource.k8s.io/v1alpha3=true",
+    ),
+    "1.36": (),
+}
+"""What the API server has to be told, by release: for claims and for mode ``policy``, with no effect on all else. From
+1.36 on all of it is there by default."""
 
 RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 
@@ -37,6 +48,7 @@ class ControlPlane:
     def __init__(self, machine: Machine, programs: Mapping[str, Path]) -> None:
         self.machine = machine
         self.programs = programs
+        self.release = chosen("KUBERNETES", KUBERNETES)
         self.pki = pki.make(machine.root / "pki", names=[NODE, "kubernetes"], now=dt.datetime.now(dt.UTC))
         self.port = free_port()
         self.url = f"https://127.0.0.1:{self.port}"
@@ -67,11 +79,11 @@ class ControlPlane:
             renew()
 
     def client(self, token: str) -> Api:
-        """A client for whoever the token belongs to."""
+        """A client for the token's owner."""
         return Api(self.url, ca=self.pki.ca, token=token)
 
     def kubeconfig(self, name: str, token: str) -> Path:
-        """A kubeconfig file for whoever the token belongs to; JSON, which is YAML too."""
+        """A kubeconfig file for the token's owner; JSON, which is also YAML."""
         authority = base64.b64encode(self.pki.ca.read_bytes()).decode()
         content = {
             "apiVersion": "v1",
@@ -134,7 +146,7 @@ class ControlPlane:
         return folder
 
     def in_cluster_environment(self) -> dict[str, str]:
-        """What the kubelet tells every pod about the API server."""
+        """The kubelet's variables for every pod about the API server."""
         return {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(self.port)}
 
     def apply(self, collection: str, body: Object) -> Object:
@@ -219,7 +231,7 @@ class ControlPlane:
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
             f"--secure-port={self.port}",
-            "--endpoint-reconciler-type=none",  # the loopback address is no endpoint
+            "--endpoint-reconciler-type=none",  # the loopback address is not an endpoint
             f"--cert-dir={self.machine.root / 'pki'}",
             f"--tls-cert-file={self.pki.server_certificate}",
             f"--tls-private-key-file={self.pki.server_key}",
@@ -231,9 +243,7 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={self.pki.account_public_key}",
             f"--service-account-signing-key-file={self.pki.account_key}",
-            # Off in 1.34 unless somebody turns it on: for mode `policy`, and without an effect on all else.
-            f"--feature-gates=MutatingAdmissionPolicy=true,{CLAIM_GATES}",
-            "--runtime-config=admissionregistration.k8s.io/v1beta1=true,resource.k8s.io/v1alpha3=true",
+            *OPT_INS[self.release],
         ]
         return Component(self.machine, "kube-apiserver", arguments, ready=lambda: self.api.text("/readyz") == "ok")
 

@@ -33,7 +33,7 @@ class Machine:
     """Starts on creation; ``close`` ends it and removes whatever it left, and may be called again."""
 
     def __init__(self, *, hosts: Sequence[str] = (), programs: Sequence[Path] = ()) -> None:
-        with closing(_Lock(Path(FOLDER), wait=True)):  # nobody sweeps away a folder that is not locked yet
+        with closing(_Lock(Path(FOLDER), wait=True)):  # no sweep removes a folder that is not locked yet
             sweep()
             self.root = Path(tempfile.mkdtemp(prefix=PREFIX, dir=FOLDER))
             self._lock = _Lock(self.root)
@@ -156,7 +156,8 @@ class Machine:
 def hierarchies() -> list[Path]:
     """Where control groups are: a file system for each controller in version 1, one for all in version 2.
 
-    The kubelet with version 1 leaves the second version's alone, but runc makes a group for each container there, too.
+    The kubelet with version 1 leaves the second version's alone, but runc makes a group for each container there as
+    well.
     """
     mounts = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
     return [Path(fields[1]) for fields in mounts if fields[2] in {"cgroup", "cgroup2"}]

@@ -1,4 +1,4 @@
-"""What the alerts and the dashboard of each chart are tried on: recorded scrapes, and things that go wrong."""
+"""Inputs for the alerts and the dashboard of each chart: recorded scrapes, and faults."""
 
 from __future__ import annotations
 
@@ -106,6 +106,7 @@ class Monitored:
 
 _AGENT: Final = 'instance="n1",namespace="NAMESPACE",pod="RELEASE-agent-x"'
 _SERVER: Final = 'instance="s1",namespace="NAMESPACE",pod="RELEASE-x-y"'
+_NEURON_AGENT: Final = 'instance="n1",namespace="NAMESPACE",pod="RELEASE-neuron-agent-x"'
 _PART: Final = 'instance="n1",namespace="NAMESPACE",pod="RELEASE-node-x"'
 
 MONITORED: Final[Mapping[str, Monitored]] = {
@@ -123,7 +124,7 @@ MONITORED: Final[Mapping[str, Monitored]] = {
                 f'volcano_vgpu_card_memory_bytes{{{_AGENT},uuid="GPU-1"}}': "100x120",
             },
         },
-        # The recorded node's cards are no cards, and nothing was refused.
+        # The recorded node's cards are not cards, and nothing was refused.
         unseen={
             'volcano_vgpu_card_memory_used_bytes{instance="agent",uuid="GPU-1"}': "1073741824x120",
             'volcano_vgpu_container_memory_used_bytes{instance="agent",namespace="a",pod="p",uuid="GPU-1"}': "1x120",
@@ -176,6 +177,15 @@ MONITORED: Final[Mapping[str, Monitored]] = {
                 f'neuron_nodes_fragmented{{{_SERVER},devices="8"}}': "6x120",
                 f'neuron_nodes_fitting{{{_SERVER},devices="8"}}': "4x120",
             },
+            "NeuronAgentAway": {f"up{{{_NEURON_AGENT}}}": "0x120"},
+            "NeuronRegisterStale": {f'neuron_agent_check_passing{{{_NEURON_AGENT},check="counters"}}': "0x120"},
+            "NeuronDeviceBroken": {f'neuron_agent_devices{{{_NEURON_AGENT},state="broken"}}': "1x120"},
+            "NeuronDeviceErrors": {
+                f'neuron_agent_device_errors_total{{{_NEURON_AGENT},device="3",kind="memory-repairable"}}': "0x90 1x30"
+            },
+            "NeuronDeviceStrangers": {f'neuron_agent_strangers{{{_NEURON_AGENT},reason="outside-pods"}}': "1x120"},
+            "NeuronDevicesDiffer": {f"neuron_agent_differing_pods{{{_NEURON_AGENT}}}": "1x120"},
+            "NeuronDevicePluginMissing": {f"neuron_agent_device_plugin_missing{{{_NEURON_AGENT}}}": "1x120"},
         },
         # The recorded server has refused nothing.
         unseen={'hami_allocator_refusals_total{instance="allocator",reason="no-room"}': "0+1x120"},

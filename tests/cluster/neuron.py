@@ -139,7 +139,7 @@ class Submissions:
         return [each for each in every if each["metadata"]["name"].startswith(prefix)]
 
     def told(self, prefix: str) -> str:
-        """What these pods, and the PodGroups of the namespace, are told."""
+        """Messages for these pods, and for the PodGroups of the namespace."""
         found = []
         for each in self.members(prefix):
             conditions = each["status"].get("conditions", [])
@@ -168,7 +168,7 @@ class Submissions:
 class NeuronAllocator:
     """The server, its webhooks installed, Volcano and a kube-scheduler told to ask it. At the end all is as before.
 
-    ``plugins`` are Volcano's, beside those that ``conf`` prints.
+    ``plugins`` are Volcano's, in addition to those that ``conf`` prints.
     """
 
     def __init__(self, volcano: Volcano, *, plugins: Sequence[str] = ()) -> None:
@@ -240,6 +240,6 @@ class NeuronAllocator:
 
 
 def ids_of(found: Object) -> list[int]:
-    """The devices that AWS's plugin is told to give a pod."""
+    """The devices that AWS's plugin is to give a pod."""
     text = found["metadata"].get("annotations", {}).get(IDS_KEY, "")
     return [int(each) for each in text.split(",") if each]

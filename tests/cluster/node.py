@@ -19,6 +19,8 @@ from tests.cluster.ports import free_port
 from tests.cluster.processes import Component
 from tests.cluster.waiting import PATIENCE, wait_until
 
+_END: Final = "--- end"
+
 DEVICE_PLUGINS: Final = "/var/lib/kubelet/device-plugins"
 POD_RESOURCES: Final = "/var/lib/kubelet/pod-resources/kubelet.sock"
 
@@ -75,6 +77,19 @@ class Node:
         return self.machine.run(
             [program, "--address", SOCKET, "--namespace", "k8s.io", *enter, *arguments], timeout=timeout
         )
+
+    def output(self, namespace: str, pod: str, arguments: Sequence[str], *, container: str = "main") -> str:
+        """All that a command prints that succeeds: ``ctr`` may end before it has handed on what a short one printed."""
+        command = ["/bin/sh", "-c", '"$@" && printf %s "$0"', _END, *arguments]
+
+        def whole() -> str | None:
+            done = self.execute(namespace, pod, command, container=container)
+            assert done.returncode == 0, done.stderr
+            return done.stdout if done.stdout.endswith(_END) else None
+
+        found = wait_until(whole, f"all that {arguments} prints in {pod}/{container}")
+        assert found is not None
+        return found.removesuffix(_END)
 
     def _kubelet(self) -> Component:
         health = free_port()

@@ -19,7 +19,7 @@ def container(
     env: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Object:
-    """A container of the busybox image; ``command`` is an argv. ``limits`` are its requests, too."""
+    """A container of the busybox image; ``command`` is an argv. ``limits`` are also its requests."""
     body: Object = {"name": name, "image": BASE, "imagePullPolicy": "Never", "command": list(command)}
     if limits:
         body["resources"] = {"limits": {key: str(value) for key, value in limits.items()}}

@@ -14,7 +14,7 @@ _EITHER: Final = {"anyOf": [{"type": "string"}, {"type": "integer"}]}
 
 
 def schemas_of(api: Api, kinds: Iterable[tuple[str, str]], folder: Path) -> None:
-    """Write ``<kind>-<version>.json`` for each (apiVersion, kind), strict: members that nobody knows are wrong."""
+    """Write ``<kind>-<version>.json`` for each (apiVersion, kind), strict: unknown members are errors."""
     folder.mkdir(parents=True, exist_ok=True)
     definitions = api.get("/openapi/v2")["definitions"]
     named = {

@@ -47,7 +47,7 @@ CARDS: Final = 8
 QUIET: Final = "-v=2"
 """Says when a configuration is read, and nothing of each node."""
 USUAL: Final = ("--schedule-period=1s",)
-"""What Volcano does when it is told nothing."""
+"""Volcano's defaults."""
 
 RECOMMENDED: Final = tuple(FLAGS)
 PODGROUPS: Final = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{SPACE}/podgroups"
@@ -121,7 +121,7 @@ class Bench:
         wait_until(lambda: not self.plane.api.items(PODGROUPS), "the groups are gone", 120)
 
     def compare(self, forms: Sequence[Form], held: Sequence[Held], *, nodes: int, count: int) -> Iterator[Figure]:
-        """Each form in turn, round after round, on so many nodes; then who is held against whom."""
+        """Each form in turn, round after round, on so many nodes; then the comparisons."""
         what = f"{nodes:,} nodes, {count} pods at {RATE:g}/s"
         times: dict[str, list[float]] = {form.name: [] for form in forms}
         middles: dict[str, list[float]] = {form.name: [] for form in forms}
@@ -176,7 +176,7 @@ class Bench:
             yield figure(what, found, unit="s", at_most=target, p99_at_most=target)
 
     def binds(self, mode: str) -> Iterator[Figure]:
-        """What comes and goes while all that decides is killed."""
+        """The work while all deciding processes are killed."""
         with Pool(self.plane) as pool:
             pool.add(4, cards=2)
             case = Case(self.plane, pool, SPACE, {MARKER: mode})

@@ -28,13 +28,17 @@ class Page:
         (found,) = (each for each in self.blocks if word in each)
         return found
 
+    def commands(self, word: str) -> Sequence[str]:
+        """Those of the only block with that word in it, each in one line."""
+        return [line for line in self.block(word).replace("\\\n", " ").splitlines() if line.strip()]
+
     def text(self, name: str) -> str:
-        """What the page has for a file."""
+        """The page's text for a file."""
         (found,) = re.findall(rf"^```yaml\n# {re.escape(name)}\n(.*?)^```", self._text, re.DOTALL | re.MULTILINE)
         return str(found)
 
     def values(self) -> Mapping[str, Any]:
-        """What the page has for ``values.yaml``."""
+        """The page's text for ``values.yaml``."""
         read: Mapping[str, Any] = yaml.safe_load(self.text("values.yaml"))
         return read
 

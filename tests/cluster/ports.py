@@ -1,4 +1,4 @@
-"""Ports on loopback that nobody listens on."""
+"""Free ports on loopback."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ def _is_free(port: int) -> bool:
 
 
 def listening(port: int) -> bool:
-    """Whether somebody accepts connections on 127.0.0.1."""
+    """Whether a process accepts connections on 127.0.0.1."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0

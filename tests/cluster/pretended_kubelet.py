@@ -1,6 +1,6 @@
 """Stands for the kubelets of nodes that have none: pods that are bound run, and pods that are deleted end later.
 
-What it sees is held against the cards at every change: no card is over its size while victims end either.
+Its pods are compared with the cards at every change: no card is over its size, not even while victims end.
 """
 
 from __future__ import annotations

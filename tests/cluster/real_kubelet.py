@@ -54,7 +54,6 @@ SIDE_BY_SIDE: Final = (
 """Cases that may share the kubelet, for they neither end it nor list, which disturbs an Allocate (real-cluster 3h)."""
 
 AT_A_TIME: Final = 8
-_END: Final = "--- end"
 
 
 class RealKubelet:
@@ -99,18 +98,8 @@ class RealKubelet:
         return found
 
     def read(self, pod: Mapping[str, Any], container: str, path: str) -> str:
-        """Whole: ``ctr`` may end before it has handed on what a short command printed."""
         metadata = pod["metadata"]
-        command = ["sh", "-c", 'cat "$0" && printf %s "$1"', path, _END]
-
-        def whole() -> str | None:
-            done = self._node.execute(metadata["namespace"], metadata["name"], command, container=container)
-            assert done.returncode == 0, done.stderr
-            return done.stdout if done.stdout.endswith(_END) else None
-
-        found = wait_until(whole, f"all of {path} in {metadata['name']}/{container}")
-        assert found is not None
-        return found.removesuffix(_END)
+        return self._node.output(metadata["namespace"], metadata["name"], ["cat", path], container=container)
 
     def end(self, pod: Mapping[str, Any], container: str) -> None:
         status = self.api.get(paths.pod(pod["metadata"]["namespace"], pod["metadata"]["name"]))["status"]

@@ -231,7 +231,7 @@ def _unscheduled(found: Object) -> Object:
 def served(
     plane: ControlPlane, namespace: str, bodies: Sequence[Object], *, timeout: float = 120.0
 ) -> tuple[list[Object], int]:
-    """Makes pods, and waits until they are ``settled``; beside them, how many Volcano had bound without a card."""
+    """Makes pods, and waits until they are ``settled``; also returns how many Volcano had bound without a card."""
     for each in bodies:
         plane.api.create(pods(namespace), each)
     return _settled(plane, namespace, [each["metadata"]["name"] for each in bodies], timeout)

@@ -19,7 +19,7 @@ LONGER: Final = f"{uuid(1)}-a"
 
 @pytest.fixture(scope="module")
 def plain_agent(node: Node, volcano: Volcano) -> Iterator[NodeAgent]:
-    """An agent that is told that the runtime passes no CDI names on, with three cards."""
+    """An agent that is configured for a runtime that passes no CDI names on, with three cards."""
     agent = NodeAgent(node, "plain-agent", settings={"cdi": "never"})
     agent.cards(card(1), card(2), {**card(3), "uuid": LONGER})
     try:

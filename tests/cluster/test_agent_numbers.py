@@ -31,7 +31,7 @@ READS: Final = frozenset({"get", "list", "watch"})
 
 
 class Audit:
-    """What the API server was asked, by whom."""
+    """The requests to the API server, by client."""
 
     def __init__(self, log: Path) -> None:
         self._log = log

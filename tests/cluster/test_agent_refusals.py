@@ -1,4 +1,4 @@
-"""What cannot be right is refused with a text that says why, and disturbs nobody else."""
+"""Invalid requests are refused with the reason, and disturb no other pod."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STATIC: Final = "/var/lib/kubelet/static"
 
 
 class Forged(NamedTuple):
-    """A pod that somebody bound and annotated by hand, and a part of the text by which it is refused."""
+    """A pod that a user bound and annotated by hand, and a part of the text by which it is refused."""
 
     what: str
     ids: str

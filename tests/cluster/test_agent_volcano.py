@@ -242,7 +242,7 @@ def _leader(plane: ControlPlane) -> str:
 def test_after_a_restart_of_a_scheduler_without_a_lease_pods_run_right_or_are_told_why(
     agent: NodeAgent, control_plane: ControlPlane, volcano: Volcano, namespace: str
 ) -> None:
-    """Nobody tells the agent of it, so that the first pods may be bound without cards; then the cache is healed."""
+    """The agent is not notified, so that the first pods may be bound without cards; then the cache is healed."""
     volcano.scheduler.restart(SIGKILL)
 
     def ran(name: str) -> bool:

@@ -13,7 +13,7 @@ import yaml
 
 from tests.cluster.allocating import ADMISSION, VOLCANO, Site, a_binding, a_pod, a_site, annotated, installed, refused
 from tests.cluster.api import Api, ApiError, Object
-from tests.cluster.kubernetes import NODE, ControlPlane
+from tests.cluster.kubernetes import NODE, RBAC, ControlPlane
 from tests.cluster.waiting import wait_until
 
 QUOTED = 'o\'brien "the\\ops" <admin>'
@@ -151,7 +151,7 @@ WAYS: Mapping[str, Callable[[Site, Api, str], object]] = {
     ),
     "replace": lambda site, who, path: who.replace(path, _changed(site, path, {IDS: "mine"})),
     "replace without": lambda site, who, path: who.replace(path, _changed(site, path, {})),
-    "another key beside it": lambda site, who, path: who.merge_patch(
+    "another key as well": lambda site, who, path: who.merge_patch(
         path, annotated(**{"volcano.sh/bind-time": "99999999999"})
     ),
 }
@@ -182,6 +182,46 @@ def test_a_binding_brings_no_allocation_but_a_schedulers(site: Site, key: str) -
     assert site.annotations(name) == {}
     site.acting("system:kube-scheduler").create(f"{site.pods}/{name}/binding", body)
     assert site.annotations(name) == {key: "mine"}
+
+
+@pytest.fixture
+def binders(site: Site) -> Iterator[None]:
+    """The accounts of the namespace ``binders`` may bind pods of all namespaces."""
+    rights = [{"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]}]
+    subject = {"kind": "Group", "name": "system:serviceaccounts:binders", "apiGroup": "rbac.authorization.k8s.io"}
+    role = {"kind": "ClusterRole", "name": "binders", "apiGroup": "rbac.authorization.k8s.io"}
+    bound = {"metadata": {"name": "binders"}, "roleRef": role, "subjects": [subject]}
+    site.plane.apply(f"{RBAC}/clusterroles", {"metadata": {"name": "binders"}, "rules": rights})
+    site.plane.apply(f"{RBAC}/clusterrolebindings", bound)
+    yield
+    site.plane.api.delete(f"{RBAC}/clusterrolebindings/binders")
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("koord-scheduler", KOORDINATOR),
+        ("volcano-scheduler", IDS),
+        ("hami-scheduler", "hami.io/vgpu-devices-allocated"),
+    ],
+)
+def test_a_scheduler_in_another_namespace_writes_records_if_it_may_bind_all_pods(
+    site: Site, binders: None, name: str, key: str
+) -> None:
+    """Every ServiceAccount may bind the pods of this one namespace here, which is not enough."""
+    site.pod(name)
+    change = annotated(**{key: "x"})
+
+    def acting(namespace: str, account: str) -> Api:
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+        return site.acting(f"system:serviceaccount:{namespace}:{account}", *groups)
+
+    scheduler = acting("binders", name)
+    wait_until(lambda: scheduler.merge_patch(f"{site.pods}/{name}", change), "its right is known", 30)
+    for other in (acting("elsewhere", name), acting("binders", f"my-{name}"), acting("binders", "deployer")):
+        refused(key, other.merge_patch, f"{site.pods}/{name}", annotated(**{key: "y"}))
+    scheduler.create(f"{site.pods}/{name}/binding", a_binding(name, {key: "z"}))
+    assert site.annotations(name) == {key: "z"}
 
 
 def test_subresources_that_take_no_annotations_write_none(site: Site) -> None:

@@ -97,7 +97,7 @@ def test_a_gang_that_waits_for_a_pod_that_is_ending_is_bound_when_that_has_ended
         time.sleep(3)  # a dozen sessions
         took = seconds_to_bound([(case, "gang")], heal=allocator.mode == "webhook")
     finally:
-        case.remove("gang-holder")  # nobody else ends it
+        case.remove("gang-holder")  # no other process ends it
     assert not pool.faults()
     if allocator.mode == "extender":
         assert allocator.replicas[0].metric(EXPIRED) == ended
@@ -119,9 +119,9 @@ def test_a_scheduler_that_has_just_started_binds_nobody_without_cards(
 
 
 def test_a_pod_that_fits_no_card_holds_nobody_back(allocator: Allocator, case: Case, pool: Pool) -> None:
-    """In mode ``extender`` it is told the numbers; in mode ``webhook`` it is Volcano that says no, and never why.
+    """In mode ``extender`` the pod's message has the numbers; in mode ``webhook`` Volcano refuses it without a reason.
 
-    There is room for all three at Volcano's gate, where the first goes on counting.
+    Enqueue admission has room for all three, and the first goes on counting there.
     """
     pool.add(cards=4)
     case.submit("too-large", gpu(memory=WHOLE + 1))
@@ -148,7 +148,7 @@ def test_ten_tenths_are_on_one_card(allocator: Allocator, case: Case, pool: Pool
 
 
 def test_what_is_left_is_given_to_the_last_byte_and_no_more(allocator: Allocator, case: Case, pool: Pool) -> None:
-    """There is room for both at Volcano's gate, which adds up what is left of all cards."""
+    """Enqueue admission has room for both, because it adds up the free parts of all cards."""
     pool.add(3)
     for name in ("a", "b", "c"):
         case.submit(name, gpu(memory=30000))
@@ -271,7 +271,7 @@ def test_an_api_server_that_goes_away_under_load_costs_nothing_but_time(
 def test_bindings_that_fail_after_the_answer_hold_nothing_for_ever(
     allocator: Allocator, control_plane: ControlPlane, case: Case, pool: Pool, namespace: str
 ) -> None:
-    """Wrong UID, a scheduling gate, bound already: nobody tells the server, so what it promised ends by time."""
+    """Wrong UID, a scheduling gate, bound already: the server is not notified, so its reservation expires."""
     (node,) = pool.add()
     gated = {"schedulingGates": [{"name": "test/gate"}]}
     case.submit("gated", gpu(memory=WHOLE), **gated)
@@ -293,7 +293,7 @@ def test_bindings_that_fail_after_the_answer_hold_nothing_for_ever(
 def test_a_pod_that_is_deleted_between_the_answer_and_the_binding_holds_nothing(
     allocator: Allocator, control_plane: ControlPlane, case: Case, pool: Pool, namespace: str
 ) -> None:
-    """The watch tells of its end; nothing has to end by time."""
+    """The watch shows its end; nothing has to expire."""
     pool.add()
     ended = allocator.replicas[0].metric(EXPIRED)
     with Holding(control_plane, namespace) as holding:

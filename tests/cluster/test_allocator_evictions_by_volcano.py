@@ -1,4 +1,6 @@
-"""Preemption with ``preemption.mode: scheduler``: Volcano evicts whom its sums demand, and the server evicts no pod."""
+"""Preemption with ``preemption.mode: scheduler``: Volcano evicts the pods that its sums demand, and the server evicts
+none.
+"""
 
 from __future__ import annotations
 

@@ -18,14 +18,15 @@ from tests.cluster.card_nodes import WHOLE, Pool
 from tests.cluster.cases import MEMBERS, Case, seconds_to_bound, submit_waiting
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.objects import binding, pod
+from tests.cluster.peers import POLICIES_SERVED
 from tests.cluster.slices import ALLOCATED_NODE, gpu, pods
 from tests.cluster.volcano import Volcano
 from tests.cluster.waiting import wait_until
 
 HALF: Final = 20000
 POLICIES: Final = {
-    "MutatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1beta1/mutatingadmissionpolicies",
-    "MutatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1beta1/mutatingadmissionpolicybindings",
+    "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
+    "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
 }
 
 
@@ -61,13 +62,15 @@ def test_modes_change_on_a_running_cluster_and_no_allocation_is_lost(
 def policy(volcano: Volcano) -> Iterator[None]:
     """What ``allocator stale-policy`` prints, in the API server, which serves such policies."""
     api = volcano.plane.api
-    documents = list(yaml.safe_load_all(command("stale-policy")))
-    for each in documents:
-        volcano.plane.apply(POLICIES[each["kind"]], each)
+    version = POLICIES_SERVED[volcano.plane.release]
+    documents = list(yaml.safe_load_all(command("stale-policy", "--version", version)))
+    collections = [f"/apis/admissionregistration.k8s.io/{version}/{POLICIES[each['kind']]}" for each in documents]
+    for collection, each in zip(collections, documents, strict=True):
+        volcano.plane.apply(collection, each)
     volcano.restart_scheduler()
     yield
-    for each in reversed(documents):
-        api.delete(f"{POLICIES[each['kind']]}/{each['metadata']['name']}")
+    for collection, each in reversed(list(zip(collections, documents, strict=True))):
+        api.delete(f"{collection}/{each['metadata']['name']}")
 
 
 @pytest.mark.usefixtures("policy")

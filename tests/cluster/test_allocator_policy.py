@@ -256,7 +256,8 @@ def test_records_of_nodes_are_written_by_agents_alone(site: Forgers) -> None:
 
     def forged() -> bool:
         try:
-            site.editor.merge_patch(path, annotated(**{lock: f"try {next(tries)}"}))  # the same text is no change
+            # the same text does not change anything
+            site.editor.merge_patch(path, annotated(**{lock: f"try {next(tries)}"}))
         except ApiError as error:
             return error.status == 403
         return False

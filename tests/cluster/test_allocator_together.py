@@ -22,7 +22,7 @@ from tests.cluster.waiting import wait_until
 
 @pytest.fixture(scope="module", params=["extender", "webhook"])
 def pair(volcano: Volcano, request: pytest.FixtureRequest) -> Iterator[Allocator]:
-    """In mode ``webhook`` with a certificate that somebody else makes."""
+    """In mode ``webhook`` with a certificate made by the test."""
     with Allocator(volcano, request.param, replicas=2, bootstrap=request.param == "extender") as made:
         yield made
 

@@ -8,7 +8,10 @@ import pytest
 
 from tests.cluster.keeping import keeping
 from tests.cluster.kubernetes import ControlPlane
-from tests.contract.apiserver import CASES, Api, Case
+from tests.cluster.peers import KUBERNETES, chosen
+from tests.contract.apiserver import Api, Case, cases_of
+
+OF_THE_RELEASE = cases_of(chosen("KUBERNETES", KUBERNETES))
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +20,7 @@ def kept(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterato
         version: str = control_plane.api.get("/version")["gitVersion"]
         return {"kube-apiserver": version.removeprefix("v")}
 
-    with keeping(request.config, "apiserver", [case.claim for case in CASES], versions) as found:
+    with keeping(request.config, "apiserver", [case.claim for case in OF_THE_RELEASE], versions) as found:
         yield found
 
 
@@ -32,7 +35,7 @@ def contract_node(control_plane: ControlPlane) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("contract_node")
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", OF_THE_RELEASE, ids=str)
 def test_the_real_api_server_keeps_what_kubernetes_promises(
     case: Case, control_plane: ControlPlane, kept: set[str]
 ) -> None:

@@ -33,11 +33,13 @@ from tests.cluster.helm import (
     dry_run,
     everything,
     objects,
+    of_kind,
     pod_specs,
     wait_as_before,
 )
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.openapi import schemas_of
+from tests.cluster.peers import POLICIES_SERVED
 from tests.cluster.pki import Pki
 from tests.cluster.waiting import wait_until
 
@@ -109,6 +111,52 @@ def test_a_server_is_gone_when_it_is_uninstalled(
     assert not control_plane.api.items(leases)
 
 
+SERVES_NEURON: Values = {**PULLED, **NOWHERE, "vendors": ["AWSNeuron"]}
+WITH_AGENTS: Values = {**SERVES_NEURON, "neuronAgent": {**NOWHERE, "enabled": True}}
+
+
+def cleans_at(helm: Helm, place: str) -> str:
+    """When the Job of the release's newest revision that cleans runs; empty where it has none."""
+    hooks = of_kind(objects(helm.run("get", "hooks", "one", "--namespace", place)), "Job")
+    found = (each["metadata"] for each in hooks if each["metadata"]["name"].endswith("-uninstall"))
+    return "".join(each["annotations"]["helm.sh/hook"] for each in found)
+
+
+def test_an_upgrade_cleans_up_after_neuron_agents_if_it_turns_them_off_and_until_that_is_done(
+    helm: Helm, control_plane: ControlPlane, place: str
+) -> None:
+    changes: Sequence[tuple[str, Values, str]] = (
+        ("install", SERVES_NEURON, ""),
+        ("upgrade", WITH_AGENTS, "pre-delete"),
+        ("upgrade", SERVES_NEURON, "pre-delete,pre-upgrade,pre-rollback"),
+        ("upgrade", SERVES_NEURON, ""),
+    )
+    for at, (verb, values, when) in enumerate(changes):
+        helm.change(verb, "one", place, values=values, chart=ALLOCATOR)
+        assert cleans_at(helm, place) == when, at
+    failed = f"/apis/batch/v1/namespaces/{place}/jobs"
+    spec = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]}}}
+    control_plane.api.create(failed, {"metadata": {"name": "one-allocator-uninstall"}, "spec": spec})
+    helm.change("upgrade", "one", place, values=SERVES_NEURON, chart=ALLOCATOR)
+    assert cleans_at(helm, place) == "pre-delete,pre-upgrade,pre-rollback"
+    control_plane.api.delete(f"{failed}/one-allocator-uninstall")
+    helm.run("uninstall", "one", "--namespace", place, "--wait", "--no-hooks")
+
+
+def test_who_wants_no_job_is_told_to_clean_up_after_neuron_agents_by_hand(helm: Helm, place: str) -> None:
+    kept: Values = {"uninstall": {"clean": False}}
+    command = "\n  hami-plugins neuron clean\n"
+    for verb, values, advised in (
+        ("install", {**WITH_AGENTS, **kept}, False),
+        ("upgrade", {**SERVES_NEURON, **kept}, True),
+        ("upgrade", {**SERVES_NEURON, **kept}, False),
+    ):
+        said = helm.change(verb, "one", place, values=values, chart=ALLOCATOR)
+        assert (command in f"{said}\n") is advised
+        assert cleans_at(helm, place) == ""
+    helm.run("uninstall", "one", "--namespace", place, "--wait")
+
+
 def test_two_releases_live_side_by_side(helm: Helm, control_plane: ControlPlane, place: str) -> None:
     before = everything(control_plane.api)
     other = f"{place}-2"
@@ -153,7 +201,7 @@ def test_a_product_whose_definitions_are_missing_is_refused_and_leaves_nothing(
 def test_what_the_webhooks_trust_outlives_upgrade_and_rollback(
     helm: Helm, control_plane: ControlPlane, place: str
 ) -> None:
-    """A Job writes it into an object that Helm writes, too."""
+    """A Job writes it into an object that Helm also writes."""
     helm.change("install", "one", place, values=still(), chart=UMBRELLA)
     name = f"{place}.one-allocator"
     client = connect(kubeconfig=str(control_plane.admin_kubeconfig), component="trust")
@@ -245,7 +293,7 @@ def test_a_namespace_that_enforces_restricted_takes_all_pods_but_those_of_the_pa
 
 @contextmanager
 def answering_with(pki: Pki) -> Iterator[int]:
-    """A port on which somebody answers with that certificate; nobody who looks at it gets any further."""
+    """A port with a listener that has that certificate; a client that verifies it gets no further."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pki.server_certificate, pki.server_key)
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
@@ -260,7 +308,7 @@ def answering_with(pki: Pki) -> Iterator[int]:
 
 
 class Behind(NamedTuple):
-    """What is behind the webhooks: a Service without endpoints, or somebody with a certificate; and what is said."""
+    """The endpoints of the webhooks: a Service without endpoints, or a server with a certificate; and the messages."""
 
     served: bool
     days_old: int
@@ -328,6 +376,12 @@ def refused_with(attempt: Callable[[], None], said: str) -> None:
     assert said in str(caught.value)
 
 
+def served(plane: ControlPlane, case: Case) -> Values:
+    """The values of a case, with the admission policies in the version that the API server has."""
+    of_policies = {"policyVersion": POLICIES_SERVED[plane.release]} if case.values.get("mode") == "policy" else {}
+    return {**case.values, **of_policies}
+
+
 @every_set
 def test_the_api_server_would_take_every_field_of_it(
     programs: Mapping[str, Path],
@@ -339,7 +393,7 @@ def test_the_api_server_would_take_every_field_of_it(
     control_plane.apply("/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
     helm = Helm(programs["helm3"], tmp_path / "helm")
     for each in sorted(
-        objects(helm.template(CHARTS / case.chart, case.values, namespace=place)),
+        objects(helm.template(CHARTS / case.chart, served(control_plane, case), namespace=place)),
         key=lambda each: each["kind"] == "Pod",
     ):
         if each["kind"] == "Pod":  # its account has to be there
@@ -358,7 +412,7 @@ def test_every_object_keeps_to_its_schema(
 ) -> None:
     helm = Helm(programs["helm3"], tmp_path / "helm")
     manifest = tmp_path / "rendered.yaml"
-    manifest.write_text(helm.template(CHARTS / case.chart, case.values))
+    manifest.write_text(helm.template(CHARTS / case.chart, served(control_plane, case)))
     found = {(each["apiVersion"], each["kind"]) for each in objects(manifest.read_text())}
     schemas_of(control_plane.api, [each for each in found if each[1] not in FOREIGN], tmp_path / "schemas")
     place = f"{tmp_path}/schemas/{{{{.ResourceKind}}}}-{{{{.ResourceAPIVersion}}}}.json"
@@ -377,7 +431,7 @@ class Rights:
         self.here, self.there = (f"{namespace}-{side}" for side in ("here", "there"))
 
     def client(self, component: str) -> Api:
-        """Whoever runs as that part of the release, with a token as the kubelet of ``here`` asks for."""
+        """The account of that part of the release, with a token as the kubelet of ``here`` requests it."""
         account = {"agent": "one-volcano-vgpu-agent"}.get(component, f"one-{component}")
         body = {
             "metadata": {"name": f"{component}-{secrets.token_hex(3)}"},
@@ -398,7 +452,7 @@ def rights(
 ) -> Iterator[Rights]:
     control_plane.apply("/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
     helm = Helm(programs["helm3"], tmp_path_factory.mktemp("helm"), control_plane.admin_kubeconfig, hooks=False)
-    # Webhooks are called in the order of their names: those of a test before these, which nobody answers either.
+    # Webhooks are called in the order of their names: those of a test before these, which have no server either.
     place = f"rights-{secrets.token_hex(3)}"
     control_plane.create_namespace(place)
     found = Rights(control_plane, place)

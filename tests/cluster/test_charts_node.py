@@ -6,6 +6,7 @@ import json
 import re
 import secrets
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -15,11 +16,10 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from charts.docker import image
 from charts.docker.image import Built
 from charts.docker.targets import AGENT
 from tests.cluster.agents import CDI, HOOK, Numbers
-from tests.cluster.charted import Charted, busy, define_devices, import_images, resident
+from tests.cluster.charted import FILES, Charted, busy, define_devices, import_images, resident
 from tests.cluster.helm import CHARTS, UMBRELLA, VOLCANO_VGPU, Helm, HelmError, everything, laid, objects
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.monitored import HAMI_ONLY, NEURON_ONLY, recorded
@@ -114,8 +114,9 @@ def test_the_image_is_small(built: Built, numbers: Numbers) -> None:
 
 def test_the_image_is_the_same_when_it_is_built_again_and_says_what_is_in_it(built: Built, tmp_path: Path) -> None:
     archive = tmp_path / "again.tar"
-    again = image.build(AGENT, archive, name="docker.io/hami-plugins/again:1")
-    assert again.digest == built.digest
+    command = [sys.executable, "-m", "charts.docker.image", AGENT.name, str(archive), "--name", "docker.io/again:1"]
+    again = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert again.returncode == 0, again.stderr
     bill = json.loads(archive.with_suffix(".tar.cdx.json").read_text())
     assert bill["metadata"]["component"]["version"] == built.digest
     assert {"libc6", "grpcio", "hami-plugins"} <= {each["name"] for each in bill["components"]}
@@ -169,7 +170,7 @@ def test_what_is_scraped_is_what_dashboard_and_alerts_are_tried_on(
 
 
 class Lack(NamedTuple):
-    """A rule of the chart, the verbs that are taken from it, and what whoever has it then misses."""
+    """A rule of the chart, the verbs that are taken from it, and what its account then misses."""
 
     component: str
     rule: str
@@ -281,6 +282,47 @@ def test_a_node_that_an_upgrade_leaves_without_an_agent_says_nothing_any_more(
         pytest.fail(f"{error}\n{charted.story()}")
 
 
+NEURON_KEYS = frozenset({"hami-plugins.io/neuron-ls", "hami.io/node-register-aws-neuron"})
+
+
+def neuron_agent(release: Charted) -> Mapping[str, object]:
+    """Values of the agent on this node, which is one of Trainium by a file."""
+    (release.node.path(FILES) / "trn.yaml").write_text("instance: trn1.32xlarge\n")
+    allocator = release.allocator()
+    return {
+        **{key: allocator[key] for key in ("hostNetwork", "listenHost", "extraEnv", "image")},
+        "enabled": True,
+        "port": release.agent_port,
+        "affinity": {"nodeAffinity": None},
+        "nodeSelector": {"kubernetes.io/os": "linux"},
+        "extraArgs": ["--machine-file=/machine/trn.yaml"],
+        "extraVolumes": [{"name": "machine", "hostPath": {"path": FILES}}],
+        "extraVolumeMounts": [{"name": "machine", "mountPath": "/machine", "readOnly": True}],
+    }
+
+
+def test_a_node_is_as_it_was_after_an_upgrade_that_turns_its_neuron_agent_off(bare: Charted) -> None:
+    plain = {"volcano-vgpu": {"enabled": False}, "allocator": bare.allocator(vendors=["AWSNeuron"])}
+    on = laid({"allocator": {"neuronAgent": neuron_agent(bare)}}, plain)
+    off = laid({"allocator": {"neuronAgent": {"enabled": False}}}, on)
+
+    def written() -> set[str]:
+        return {key for key in bare.object()["metadata"].get("annotations", {}) if "neuron" in key}
+
+    assert not written()
+    try:
+        bare.helm.change("install", "one", bare.namespace, values=on, chart=UMBRELLA)
+        wait_until(lambda: written() >= NEURON_KEYS, "the agent describes its node", 120, show=bare.story)
+        bare.helm.change("upgrade", "one", bare.namespace, values=off, chart=UMBRELLA)
+        assert not written()
+        assert not bare.pods("neuron")
+        assert not bare.pods("uninstall")
+    except HelmError as error:
+        pytest.fail(f"{error}\n{bare.story()}")
+    finally:
+        bare.uninstall()
+
+
 def neuron_pods_are_marked(release: Charted) -> None:
     """The API server trusts the webhooks of the allocator."""
     asked = pod("probe", container(limits={"aws.amazon.com/neuron": "1"}))
@@ -385,7 +427,7 @@ def gone(release: Charted, before: frozenset[str], namespace: str) -> bool:
 
 
 def own(charted: Charted) -> set[str]:
-    """What every namespace has."""
+    """The objects of every namespace."""
     place = charted.namespace
     return {
         f"/api/v1/namespaces /{place}",

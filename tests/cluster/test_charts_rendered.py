@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
+import shutil
 import subprocess
+import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -133,6 +135,26 @@ def test_as_a_part_of_the_umbrella_it_is_the_same(one_helm: Helm, case: Case) ->
     assert as_golden(inside) == as_golden(rendered(one_helm, case))
 
 
+@pytest.mark.parametrize("chart", [UMBRELLA, VOLCANO_VGPU, ALLOCATOR, KOORDINATOR], ids=lambda chart: chart.name)
+def test_an_archive_has_the_library_in_it_and_renders_what_the_folder_does(
+    helm: Helm, tmp_path: Path, chart: Path
+) -> None:
+    """No repository is asked: the library is a folder of the chart. Helm works in that folder, so it is a copy."""
+    whole = shutil.copytree(UMBRELLA, tmp_path / UMBRELLA.name, symlinks=True)
+    copy = whole / chart.relative_to(UMBRELLA)
+    helm.run("dependency", "build", str(copy))
+    helm.run("package", str(copy), "--destination", str(tmp_path))
+    (archive,) = tmp_path.glob("*.tgz")
+    found = helm.run("template", "one", str(archive), "--kube-version", "1.34", values=NEEDED[chart])
+    folder = helm.run("template", "one", str(chart), "--kube-version", "1.34", values=NEEDED[chart])
+    assert objects(found)
+    assert as_golden(objects(found)) == as_golden(objects(folder))
+    with tarfile.open(archive) as opened:
+        names = {each.name for each in opened}
+        assert not [each for each in opened if each.issym() or each.islnk()]
+    assert any(name.endswith("charts/hami-plugins-library/templates/_names.tpl") for name in names)
+
+
 def test_a_vendor_of_another_package_is_served_as_the_built_in_ones(helm: Helm) -> None:
     own = helm.template(ALLOCATOR, {"vendors": ["NVIDIA"]})
     entry = {**chart_vendor.entry(nvidia.SPEC), "name": "Acme"}
@@ -227,7 +249,7 @@ def test_what_is_wrong_is_refused_with_a_sentence(helm: Helm, values: Values, se
 
 
 def test_what_a_chart_cannot_know_it_asks_for(helm: Helm) -> None:
-    """Images that nobody publishes come from no registry by default, and agents are not on nodes without cards."""
+    """Unpublished images come from no registry by default, and agents are not on nodes without cards."""
 
     def template(chart: Path, values: Values) -> str:
         return helm.run("template", "one", str(chart), "--kube-version", "1.34", values=values)
@@ -287,7 +309,7 @@ def selects(selector: Object, labels: Object) -> bool:
 
 @every_set
 def test_a_network_policy_stands_before_every_pod(one_helm: Helm, case: Case) -> None:
-    """Each names its peers but for the webhooks' port, where API servers are no pods."""
+    """Each names its peers except for the webhooks' port, where API servers are not pods."""
     found = rendered(one_helm, case)
     policies = [each["spec"] for each in of_kind(found, "NetworkPolicy")]
     for name, labels, _ in pod_labels(found):
@@ -398,11 +420,39 @@ def test_the_secret_of_cert_manager_is_not_in_the_way_of_our_own(one_helm: Helm,
     def served(**certificate: str) -> list[Object]:
         return objects(one_helm.template(chart, {"certificate": certificate}))
 
-    (theirs,) = of_kind(served(source="certManager"), "Certificate")
+    theirs = {each["spec"]["secretName"] for each in of_kind(served(source="certManager"), "Certificate")}
     (ours,) = of_kind(served(source="bootstrap"), "Secret")
-    assert theirs["spec"]["secretName"] != ours["metadata"]["name"]
+    assert ours["metadata"]["name"] not in theirs
     with pytest.raises(HelmError, match=r"certificate\.secretName: with .*certificate\.source bootstrap the server"):
         served(source="bootstrap", secretName="mine")
+
+
+@pytest.mark.parametrize("chart", [ALLOCATOR, KOORDINATOR], ids=lambda chart: chart.name)
+def test_cert_manager_renews_certificates_under_an_authority_that_stays(one_helm: Helm, chart: Path) -> None:
+    """A certificate that is its own authority is trusted anew before the server has it."""
+    theirs = {"source": "certManager", "issuer": {"name": "ours"}}
+    assert not of_kind(objects(one_helm.template(chart, {"certificate": theirs})), "Issuer")
+    found = objects(one_helm.template(chart, {"certificate": {"source": "certManager"}}))
+    issuers = {each["metadata"]["name"]: each["spec"] for each in of_kind(found, "Issuer")}
+    (authority,) = (each for each in of_kind(found, "Certificate") if each["spec"].get("isCA"))
+    (served,) = (each for each in of_kind(found, "Certificate") if each is not authority)
+    assert issuers[served["spec"]["issuerRef"]["name"]] == {"ca": {"secretName": authority["spec"]["secretName"]}}
+    assert issuers[authority["spec"]["issuerRef"]["name"]] == {"selfSigned": {}}
+    assert authority["spec"]["privateKey"]["rotationPolicy"] == "Never"
+    assert 0 < len(authority["spec"]["commonName"]) <= 64
+    injected = f"here/{served['metadata']['name']}"
+    kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    hooks = [each for kind in kinds for each in of_kind(found, kind)]
+    assert {each["metadata"]["annotations"]["cert-manager.io/inject-ca-from"] for each in hooks} == {injected}
+
+
+@pytest.mark.parametrize("chart", [ALLOCATOR, KOORDINATOR], ids=lambda chart: chart.name)
+def test_cert_manager_is_asked_for_addresses_as_addresses_and_for_names_as_names(one_helm: Helm, chart: Path) -> None:
+    """No client accepts an address among the names."""
+    certificate = {"source": "certManager", "names": ["10.0.0.7", "allocator.example", "fd00::7", "7.example"]}
+    found, _authority = of_kind(objects(one_helm.template(chart, {"certificate": certificate})), "Certificate")
+    assert found["spec"]["ipAddresses"] == ["10.0.0.7", "fd00::7"]
+    assert found["spec"]["dnsNames"][2:] == ["allocator.example", "7.example"]
 
 
 @pytest.mark.parametrize(
@@ -872,7 +922,7 @@ def test_a_server_of_which_one_replica_is_ready_is_replaced_and_moved(one_helm: 
 
 
 def test_one_replica_is_usual_where_only_one_is_ready() -> None:
-    """Whoever waits for all replicas (Helm 4, kubectl, Flux) would wait for ever for the others."""
+    """A tool that waits for all replicas (Helm 4, kubectl, Flux) would wait for ever for the others."""
     assert yaml.safe_load((ALLOCATOR / "values.yaml").read_text())["replicas"] == 1
 
 
@@ -923,7 +973,7 @@ def listed(chart: Path) -> set[str]:
 
 @pytest.mark.parametrize("chart", [VOLCANO_VGPU, ALLOCATOR, KOORDINATOR], ids=lambda chart: chart.name)
 def test_every_image_is_in_the_list_for_sites_without_a_registry(one_helm: Helm, chart: Path) -> None:
-    """HAMi-core's, too, under its name as the page has it."""
+    """Including HAMi-core's, under its name as the page has it."""
     library = {"library": {"image": LIBRARY}}
     parts: dict[Path, Values] = {
         VOLCANO_VGPU: {"agent": library},

@@ -1,6 +1,6 @@
 """What kube-scheduler does with claims, on many small clusters at a time: the recorded answers are still its answers.
 
-``HAMI_PLUGINS_RECORD_CLAIMS=1`` writes them anew.
+``HAMI_PLUGINS_RECORD_CLAIMS=1`` writes those of the release anew.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.cluster.api import Object
 from tests.cluster.kubernetes import CLAIM_GATES, ControlPlane
 from tests.cluster.processes import Component
 from tests.cluster.waiting import NotInTimeError, wait_until
-from tests.golden.claim_clusters import ANSWERS, CLUSTERS, ClaimCluster, apart, recorded
+from tests.golden.claim_clusters import ANSWERS, CLUSTERS, ClaimCluster, answers, apart, recorded
 
 SCHEDULER: Final = "claims-scheduler"
 LABEL: Final = "test/claims"
@@ -60,6 +60,7 @@ class Site:
 
     def __init__(self, plane: ControlPlane, number: int, cluster: ClaimCluster) -> None:
         self.plane, self.number, self.cluster = plane, number, cluster
+        self.objects = cluster.accepted(plane.release)
         self.namespace = f"claims-{number}"
         self.placed: dict[str, bool] = {}
         self.told: dict[str, str] = {}
@@ -69,7 +70,7 @@ class Site:
         self.plane.api.create("/api/v1/namespaces", body)
         account = f"/api/v1/namespaces/{self.namespace}/serviceaccounts/default"
         wait_until(lambda: self.plane.api.find(account), f"{account} is there", 60)
-        for each in self.cluster.objects:
+        for each in self.objects:
             if each["kind"] != "Pod":
                 self._create(each)
 
@@ -88,7 +89,7 @@ class Site:
         self.told[name] = answer
 
     def remove(self) -> None:
-        for each in reversed(self.cluster.objects):
+        for each in reversed(self.objects):
             if each["kind"] in {"Pod", "Node", "DeviceClass", "ResourceSlice"}:
                 made = self._named(each)
                 path = f"{COLLECTIONS[each['kind']].format(self.namespace)}/{made['metadata']['name']}"
@@ -99,7 +100,7 @@ class Site:
         return self.plane.api.get(f"/api/v1/namespaces/{self.namespace}/pods/{name}")
 
     def _answer(self, name: str) -> str:
-        """``placed``, what the pod is told instead, or nothing yet."""
+        """``placed``, the pod's message instead, or nothing yet."""
         pod = self._see(name)
         if pod["spec"].get("nodeName"):
             return "placed"
@@ -142,5 +143,6 @@ def test_the_scheduler_decides_as_recorded(control_plane: ControlPlane, schedule
             list(threads.map(Site.remove, sites))
     found = {site.cluster.name: site.placed for site in sites}
     if os.environ.get("HAMI_PLUGINS_RECORD_CLAIMS"):
-        ANSWERS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    assert found == recorded(), "\n".join(f"{site.cluster.name}: {site.told}" for site in sites)
+        every = {**answers(), control_plane.release: found}
+        ANSWERS.write_text(json.dumps(dict(sorted(every.items())), indent=1) + "\n", encoding="utf-8")
+    assert found == recorded(control_plane.release), "\n".join(f"{site.cluster.name}: {site.told}" for site in sites)

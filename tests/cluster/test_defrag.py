@@ -31,7 +31,7 @@ LONGEST: Final = 240.0
 class Site(HamiPods):
     """Two nodes with one card of 40,960 MiB each, two workloads of one pod, and a pod that waits.
 
-    ``one`` and ``two`` have to leave the first node, so that ``high`` fits there; the second has room for both beside
+    ``one`` and ``two`` have to leave the first node, so that ``high`` fits there; the second has room for both next to
     ``stays``, which no controller would create again.
     """
 

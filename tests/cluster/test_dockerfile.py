@@ -20,7 +20,7 @@ PROCESSES: Mapping[str, Sequence[str]] = {
     "allocator": ("allocator", "run"),
     "koordinator-adapter": ("koordinator", "serve"),
 }
-"""What each image is there to start."""
+"""The program that each image starts."""
 
 
 def test_the_dockerfile_builds_an_image_that_reads_the_driver(

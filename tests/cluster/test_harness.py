@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -30,8 +31,10 @@ def vcjobs(namespace: str) -> str:
     return f"/apis/batch.volcano.sh/v1alpha1/namespaces/{namespace}/jobs"
 
 
-def test_a_node_becomes_ready(node: Node) -> None:
-    assert node.wait_ready()["status"]["nodeInfo"]["kubeletVersion"] == "v1.34.4"
+def test_a_node_becomes_ready_with_the_release_that_was_chosen(node: Node, control_plane: ControlPlane) -> None:
+    wanted = {"1.34": "v1.34.4", "1.36": "v1.36.3"}[os.environ.get("KUBERNETES") or "1.34"]
+    assert node.wait_ready()["status"]["nodeInfo"]["kubeletVersion"] == wanted
+    assert control_plane.api.get("/version")["gitVersion"] == wanted
 
 
 def test_the_sockets_of_the_node_are_in_reach_of_the_test_and_its_mounts_are_its_own(node: Node) -> None:
@@ -50,7 +53,7 @@ def test_a_pod_runs_and_its_log_is_read(node: Node, control_plane: ControlPlane,
 def test_a_command_runs_in_a_container(node: Node, control_plane: ControlPlane, namespace: str) -> None:
     control_plane.api.create(pods(namespace), pod("open", container(env={"WHO": "me and you"}), node=node.name))
     control_plane.wait_for_pod(namespace, "open", "Running")
-    assert node.execute(namespace, "open", ["sh", "-c", "echo $WHO"]).stdout == "me and you\n"
+    assert node.output(namespace, "open", ["sh", "-c", "echo $WHO"]) == "me and you\n"
     assert node.execute(namespace, "open", ["false"]).returncode == 1
 
 

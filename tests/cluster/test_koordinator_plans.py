@@ -40,7 +40,7 @@ PODS: tuple[Mapping[str, str], ...] = (
 
 
 @pytest.fixture
-def node(koordinator: Koordinator) -> Iterator[CardNodes]:
+def cards(koordinator: Koordinator) -> Iterator[CardNodes]:
     """One node of two cards, published."""
     with Adapter(koordinator), CardNodes(koordinator) as made:
         made.wait_summed(made.add(), 200)
@@ -60,8 +60,8 @@ def a_pod(name: str, limits: Mapping[str, str], nodes: CardNodes) -> dict[str, A
 
 
 def _expected(words: str) -> str:
-    """The part of a refusal that is the scheduler's: ours says what to do beside it, and counts what Koordinator's
-    webhook would have added."""
+    """The scheduler's part of a refusal: this project's adds a remedy, and counts what Koordinator's webhook would have
+    added."""
     told = words.partition("Koordinator: ")[2] or words.partition(": ")[2]
     return told.partition("; ")[0].replace(SHARED, "")
 
@@ -72,13 +72,13 @@ def words_of(text: str) -> set[str]:
 
 
 def test_pods_go_where_a_plan_says_with_the_record_that_it_prints_or_are_refused_as_it_says(
-    koordinator: Koordinator, node: CardNodes, namespace: str
+    koordinator: Koordinator, cards: CardNodes, namespace: str
 ) -> None:
     reader = connect(kubeconfig=str(koordinator.plane.admin_kubeconfig))
     wrong: list[Any] = []
     for number, limits in enumerate(PODS):
         name = f"p{number}"
-        pod = a_pod(name, limits, node)
+        pod = a_pod(name, limits, cards)
         told = {**pod, "metadata": {**pod["metadata"], "namespace": namespace}}
         (found,) = library.plan(library.live_snapshot(reader, builtin()), yaml.safe_dump(told), PLANNER).pods
         try:

@@ -154,7 +154,7 @@ def test_an_ill_card_gets_no_pods_and_a_swapped_one_has_a_number_of_its_own(
 def test_what_the_real_scheduler_refuses_is_what_is_predicted(
     koordinator: Koordinator, nodes: CardNodes, namespace: str, limits: Mapping[str, object]
 ) -> None:
-    """In a namespace that is not translated, so that nobody stops the pod before."""
+    """In a namespace that is not translated, so that no webhook stops the pod before."""
     pod = a_pod("a", limits, translated=False, schedulerName=SCHEDULER, nodeSelector=dict(nodes.selector))
     koordinator.plane.api.create(f"/api/v1/namespaces/{namespace}/pods", pod)
     said = koordinator.wait_refused(namespace, "a")

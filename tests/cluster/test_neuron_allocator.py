@@ -192,7 +192,7 @@ def test_a_gang_for_which_there_are_not_enough_sets_waits_with_the_reason(
 def test_a_gang_for_cores_waits_until_all_of_it_has_room_and_gets_the_same_cores_everywhere(
     machines: Machines, submitted: Submissions
 ) -> None:
-    """Volcano counts cores and devices apart, so that it would let the gang go beside pods with devices."""
+    """Volcano counts cores and devices separately, so it would start the gang next to pods with devices."""
     first, other = machines.boot(2)
     submitted.pod("busy", 2, node=other, annotations={IDS_KEY: "0,10"})
     submitted.gang("train", 2, 32, resource=CORES)
@@ -241,7 +241,7 @@ def test_a_machine_that_is_reported_broken_takes_no_pods_until_somebody_says_whi
 
 @pytest.fixture
 def job_webhook(allocator: NeuronAllocator, control_plane: ControlPlane) -> Iterator[None]:
-    """The webhook that has jobs patched, beside the others."""
+    """The webhook for jobs, in addition to the others."""
     path = f"{HOOKS}/{NAME}"
     others = control_plane.api.get(path)["webhooks"]
     url = f"https://127.0.0.1:{allocator.replica.hook_port}"

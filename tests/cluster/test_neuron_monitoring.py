@@ -1,4 +1,4 @@
-"""What the Neuron allocator tells Prometheus beside the real Volcano: alerts and dashboard are tried on it."""
+"""The Neuron allocator's metrics with the real Volcano: alerts and dashboard are tried on them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def machines(control_plane: ControlPlane) -> Iterator[Machines]:
 def test_what_is_scraped_is_what_dashboard_and_alerts_are_tried_on(
     allocator: NeuronAllocator, machines: Machines, control_plane: ControlPlane, namespace: str, *, update_golden: bool
 ) -> None:
-    """The recorded scrape has the names that a real one has; a gang is among what it tells of."""
+    """The recorded scrape has the names of a real one; it includes a gang."""
     submitted = Submissions(control_plane, machines, namespace)
     machines.boot(2)
     submitted.gang("train", 3, 8)

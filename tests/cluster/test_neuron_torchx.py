@@ -13,12 +13,14 @@ from hami_plugins.wire import quantity
 from neuron_topology.core.named_resources import NAMED
 from neuron_topology.core.names import DEVICES, EFA
 from tests.cluster.api import ApiError, Object
+from tests.cluster.card_nodes import NODES
 from tests.cluster.dry_runs import DRY_RUNS, NAMED_RESOURCES, as_they_are, patched, without_kubelets
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.neuron import Machines, Submissions
 from tests.cluster.objects import queue
 from tests.cluster.slices import jobs
 from tests.cluster.volcano import QUEUES, Volcano
+from tests.cluster.waiting import wait_until
 
 PODGROUPS: Final = "/apis/scheduling.volcano.sh/v1beta1/namespaces/{}/podgroups"
 Read = Callable[[Path], dict[str, Object]]
@@ -116,3 +118,23 @@ def test_volcano_counts_the_devices_of_a_job_once_it_is_patched(
     counted = group["spec"]["minResources"]
     assert {"cpu", "memory"} <= counted.keys()
     assert counted.get(DEVICES) == counted.get(f"requests.{DEVICES}") == ("16" if read is patched else None)
+
+
+def test_a_patched_gang_starts_again_on_other_machines_when_one_fails(
+    plane: ControlPlane, submitted: Submissions
+) -> None:
+    """Its pods are evicted, as from a machine that is gone for longer than they tolerate."""
+    submitted.machines.boot(2)
+    plane.api.create(jobs(submitted.namespace), without_kubelets(patched(NAMED_RESOURCES)["gang-0"]))
+    before = submitted.wait_bound("gang-0", 4)
+    failed = before[0]["spec"]["nodeName"]
+    taint = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
+    plane.api.merge_patch(f"{NODES}/{failed}", {"spec": {"taints": [taint]}})
+    known = {each["metadata"]["uid"] for each in before}
+
+    def again() -> bool:
+        found = submitted.members("gang-0")
+        fresh = [each for each in found if each["metadata"]["uid"] not in known]
+        return len(fresh) == 4 and all(each["spec"].get("nodeName", failed) != failed for each in fresh)
+
+    wait_until(again, "the gang is on the other machines", 60, show=lambda: submitted.told("gang-0"))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.cluster.agents import Numbers
 from tests.cluster.charted import Charted
 from tests.cluster.containerd import SOCKET, snapshotter
 from tests.cluster.hami import hami_gpu, kube_scheduler
@@ -18,6 +22,7 @@ from tests.cluster.node import Node
 from tests.cluster.objects import pod
 from tests.cluster.pages import Page, Terminal
 from tests.cluster.slices import pods
+from tests.cluster.training import TrainingNode, check_handed_out, jobs_in
 from tests.cluster.volcano import CONFIGURATION, Volcano
 from tests.cluster.waiting import wait_until
 
@@ -121,6 +126,84 @@ def test_a_newcomer_gets_from_a_fresh_clone_to_a_shared_card_and_back(
     finally:
         volcano.configure(CONFIGURATION)
         volcano.restart_scheduler()
+
+
+@pytest.fixture
+def trainer(terminal: Terminal, tmp_path: Path) -> Terminal:
+    """The same person's terminal in the environment of TorchX, which ``make test-torchx`` makes as well."""
+    subprocess.run(["make", ".venv-torchx/.ready"], cwd=TREE, check=True, capture_output=True, timeout=600)  # noqa: S607
+    programs = {name: TREE / ".venv-torchx/bin" / name for name in ("hami-plugins", "torchx")}
+    return Terminal(tmp_path, {**terminal.programs, **programs}, terminal.environment, terminal.transcript)
+
+
+@pytest.fixture
+def release(node: Node, helm: Helm) -> Charted:
+    """The release ``neuron``, not installed yet."""
+    return Charted(node, helm, "neuron")
+
+
+def neuron_conf(terminal: Terminal, release: Charted) -> str:
+    """What the page's command prints, with the server's address on this node."""
+    printed = yaml.safe_load(terminal.lines("hami-plugins allocator conf --config allocator.yaml --output yaml"))
+    for plugin in (each for tier in printed["tiers"] for each in tier["plugins"]):
+        if plugin["name"] == "extender":
+            plugin["arguments"]["extender.urlPrefix"] = f"http://127.0.0.1:{release.plain_port}/extender"
+    return yaml.safe_dump(printed, sort_keys=False)
+
+
+def submitted_and_cancelled(trainer: Terminal, training: TrainingNode, again: str, cancel: str) -> float:
+    """The seconds from the command to both pods running; then the job is cancelled."""
+    began = time.monotonic()
+    (job,) = jobs_in(trainer.lines(again))
+    training.wait_running(job, 2)
+    took = time.monotonic() - began
+    trainer.lines(cancel)
+    wait_until(lambda: not training.pods(job), "the pods of the cancelled job are gone", 60)
+    return took
+
+
+@pytest.mark.usefixtures("kube_scheduler")
+def test_a_newcomer_compiles_and_trains_on_trainium_from_an_empty_cluster(
+    release: Charted, volcano: Volcano, terminal: Terminal, trainer: Terminal, numbers: Numbers
+) -> None:
+    """Its blocks; but the values are those of a node without registry and CNI, and its image is a stand-in."""
+    page, node = page_of(terminal, "trainium"), release.node
+    values = laid(page.values(), {"allocator": release.allocator()})
+    (terminal.folder / "values.yaml").write_text(yaml.safe_dump(values))
+    submit, status, log, nodes = page.commands("--precompile")
+    again, cancel, *removal = page.commands("torchx cancel")
+    with TrainingNode(node) as training, taken_away(node, release.helm, terminal, "neuron"):
+        assert "Phase:          Succeeded" in terminal.lines(page.block("helm install neuron"))
+        volcano.configure(neuron_conf(terminal, release))
+        volcano.restart_scheduler()
+        try:
+            trainer.lines(page.block("neuron queue test"))
+            submitted = trainer.lines(submit)
+            assert "run the allocator" not in submitted
+            compiling, train = jobs_in(submitted)
+            assert "Compiler status PASS" in training.log(compiling, 0)
+            training.wait_running(train, 2)
+            assert "RUNNING" in trainer.lines(status)
+            said = dict(re.findall(r"(train/\d) (.*?)(?=train/\d b'|$)", trainer.lines(log), re.DOTALL))
+            for rank, first in enumerate(("localhost", f"{train}-train-0-0.{train}")):
+                assert f"torchrun --rdzv_backend c10d --rdzv_endpoint {first}:29500" in said[f"train/{rank}"]
+                assert "NEURON_COMPILE_CACHE_URL=/data/neuron-cache" in said[f"train/{rank}"]
+                assert "FI_PROVIDER=efa" in said[f"train/{rank}"]
+            handed_out = training.handed_out(train)
+            terminal.transcript.append("\n".join(map(str, handed_out)))
+            check_handed_out(handed_out)
+            assert f"default/{train}-train-0-0" in trainer.lines(nodes)
+            training.end(train)
+            volcano.wait_for_job("default", train, "Completed")
+            assert "SUCCEEDED" in trainer.lines(status)
+            took = [submitted_and_cancelled(trainer, training, again, cancel) for _ in range(3)]
+            measured = ", ".join(f"{each:.1f}" for each in took)
+            numbers.add("neuron submit to both pods running, three times", f"{measured} s", "<= 15 s")
+            terminal.lines("\n".join(removal))
+        finally:
+            volcano.configure(CONFIGURATION)
+            volcano.restart_scheduler()
+            training.forget("test")
 
 
 @pytest.mark.usefixtures("kube_scheduler")

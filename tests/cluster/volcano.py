@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from pathlib import Path
 from signal import SIGTERM, Signals
 from typing import Final, NamedTuple
 
-import yaml
-
+from tests.cluster import definitions
 from tests.cluster.api import Object
-from tests.cluster.building import VOLCANO
 from tests.cluster.etcd import healthy
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.objects import pod, pod_spec, queue, task, vcjob
+from tests.cluster.peers import VOLCANO
 from tests.cluster.ports import free_port, listening
 from tests.cluster.processes import Component
 from tests.cluster.waiting import wait_until
 
 QUEUES: Final = "/apis/scheduling.volcano.sh/v1beta1/queues"
-_CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 _SERVICE: Final = "volcano-admission-service"
 _LOADED: Final = "Finished loading scheduler config"
@@ -87,7 +84,7 @@ class Volcano:
         self._usual = tuple(self.scheduler.arguments)
         self.controllers = self._controllers()
         self.webhooks = self._webhooks()
-        self._install_crds()
+        definitions.install(plane, definitions.published(VOLCANO.place() / "data"))
         plane.apply("/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
         plane.followers += [self.controllers.renew, self.webhooks.renew, self._renew_scheduler]
         for component in (self.scheduler, self.controllers):
@@ -108,7 +105,7 @@ class Volcano:
         wait_until(lambda: _LOADED in self.scheduler.log(before), "vc-scheduler has read its configuration")
 
     def set_flags(self, *flags: str) -> None:
-        """What the scheduler is given from its next start on, beside its own flags, of which the last one counts."""
+        """The scheduler's flags from its next start on, in addition to its own; the last one counts."""
         self.scheduler.arguments = [*self._usual, *flags]
 
     def restart_scheduler(self, number: Signals = SIGTERM) -> None:
@@ -229,18 +226,6 @@ class Volcano:
             environment={"DEBUG_SOCKET_DIR": "/run/volcano"},
         )
 
-    def _install_crds(self) -> None:
-        names = []
-        for path in sorted(_definitions().glob("*.yaml")):
-            body: Object = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
-            self.plane.apply(_CRDS, body)
-            names.append(body["metadata"]["name"])
-        wait_until(lambda: all(map(self._established, names)), "Volcano's definitions are established")
-
-    def _established(self, name: str) -> bool:
-        conditions = self.plane.api.get(f"{_CRDS}/{name}").get("status", {}).get("conditions") or []
-        return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
-
     def _queue_is_open(self) -> bool:
         state: str = self.plane.api.get(f"{QUEUES}/default")["status"]["state"]
         return state == "Open"
@@ -260,10 +245,6 @@ class Volcano:
         ):
             self.plane.api.request("POST", collection, body, query={"dryRun": "All"})
         return True
-
-
-def _definitions() -> Path:
-    return VOLCANO.place() / "data"
 
 
 def _hook_configuration(hook: Hook, kind: str, port: int) -> Object:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from tests.contract import apiserver, record
 from tests.contract.corrections import CORRECTIONS
 from tests.contract.kubelet.cases import CASES as KUBELET_CASES
+from tests.contract.record import Run
 
 FILE: Final = Path(__file__).with_name("README.md")
 
@@ -26,41 +27,54 @@ it to the cases.
 
 The cases are the same functions on both sides. Where the real component contradicts a case, the case is wrong, and the
 emulator with it. A run of all cases of a suite that all hold, with `--update-golden`, writes down the day and the
-versions in `real_run.json`; a case that is younger than that has a dash in its column.
+versions in `real_run.json`, for each release of Kubernetes; a case that is younger than that has a dash in its column.
+Where releases differ, each has a case of its own, and the other one says *another release* in its column.
 
 No case is for an emulator alone: faults on purpose and deaths at a chosen step, which a real component has no handle
 for, are no promises of Kubernetes and are tested in `tests/integration/sandbox`.
 
     make test-cluster ARGS='-k contract --update-golden'
+    make test-cluster ARGS='-k contract --update-golden' KUBERNETES=1.36
     python -m tests.contract.readme
 """
 
 
 def text() -> str:
     """The whole page."""
-    api_claims = [case.claim for case in apiserver.CASES]
-    kubelet_claims = [case.sentence for case in KUBELET_CASES]
+    every = {case.claim: case.of for case in apiserver.CASES}
     parts = (
         _HEAD,
-        *_suite("API server", "apiserver", api_claims),
-        *_suite("Kubelet", "kubelet", kubelet_claims),
+        *_suite("API server", "apiserver", every),
+        *_suite("Kubelet", "kubelet", dict.fromkeys((case.sentence for case in KUBELET_CASES), _of_every_release)),
         *_corrections(),
     )
     return "\n".join(parts) + "\n"
 
 
-def _suite(title: str, name: str, claims: Sequence[str]) -> Iterator[str]:
-    run = record.runs().get(name)
-    kept = frozenset(run["kept"]) if run else frozenset()
+def _suite(title: str, name: str, claims: Mapping[str, Callable[[str], bool]]) -> Iterator[str]:
+    runs = record.runs().get(name, [])
     yield f"## {title}\n"
-    if run:
+    yield f"{len(claims)} cases.\n"
+    for run in runs:
         versions = ", ".join(f"{part} {version}" for part, version in run["versions"].items())
-        yield f"{len(claims)} cases, {len(kept & set(claims))} of them against {versions} on {run['day']}.\n"
-    else:
-        yield f"{len(claims)} cases, none of them against the real one yet.\n"
-    yield "| case | emulator | real |\n| --- | --- | --- |"
-    yield from (f"| {_cell(claim)} | yes | {'yes' if claim in kept else '-'} |" for claim in claims)
+        yield f"- {len(set(run['kept']) & set(claims))} of them against {versions} on {run['day']}"
+    releases = "".join(f" {record.tested(run)} |" for run in runs)
+    yield f"\n| case | emulator |{releases}\n| --- | --- |{' --- |' * len(runs)}"
+    for claim, of in claims.items():
+        embedded = "yes" if of(apiserver.EMBEDDED) else "another release"
+        cells = " | ".join(_kept(run, claim, of) for run in runs)
+        yield f"| {_cell(claim)} | {embedded} | {cells} |"
     yield ""
+
+
+def _kept(run: Run, claim: str, of: Callable[[str], bool]) -> str:
+    if not of(record.tested(run)):
+        return "another release"
+    return "yes" if claim in run["kept"] else "-"
+
+
+def _of_every_release(_: str) -> bool:
+    return True
 
 
 def _corrections() -> Iterator[str]:

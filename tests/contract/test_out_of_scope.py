@@ -1,4 +1,4 @@
-"""What the project leaves to others is said where users of Trainium look for it, with who does it."""
+"""Out-of-scope features are listed where users of Trainium look for them, with the project that provides them."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_a_row_is_there_once() -> None:
 
 
 def found(line: str) -> list[VetFinding]:
-    """What ``vet`` says of a pod with this line among its limits, beside a count where the vendor has one."""
+    """The findings of ``vet`` about a pod with this line among its limits, and a count if the vendor has one."""
     resource = line.partition(":")[0]
     domain = resource.partition("/")[0]
     count = COUNTS.get(resource) or {"amd.com": "amd.com/gpu"}.get(domain, "")

@@ -40,3 +40,10 @@ def test_pages_of_the_site_fetch_nothing_from_elsewhere() -> None:
     assert "font: false" in text
     assert "extra_javascript" not in text
     assert not re.search(r"https?://", text)
+
+
+def test_every_test_that_the_page_about_the_audit_names_is_there() -> None:
+    page = (TREE / "docs" / "project" / "audit.md").read_text()
+    named = set(re.findall(r"`((?:unit|integration|golden|contract|cluster|torchx)/[^`]*)`", page))
+    assert len(named) > 50
+    assert [name for name in sorted(named) if not (TREE / "tests" / name).exists()] == []

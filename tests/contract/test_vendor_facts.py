@@ -1,4 +1,4 @@
-"""What is printed about vendors has a source, or says that nothing is known."""
+"""Printed facts about vendors have a source, or are marked as unknown."""
 
 import re
 

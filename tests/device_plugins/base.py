@@ -1,4 +1,4 @@
-"""What all device plugins have in common: an answer, an error, the annotations that list devices, writes of pods."""
+"""The common parts of all device plugins: an answer, an error, the annotations that list devices, writes of pods."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class PluginError(Exception):
 
 
 class Answer(NamedTuple):
-    """What a container is given: the pod and the container that the plugin takes it for, and devices."""
+    """A container's allocation: the pod and the container that the plugin takes it for, and devices."""
 
     namespace: str
     pod: str

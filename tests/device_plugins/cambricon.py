@@ -1,7 +1,7 @@
 """Cambricon's plugin in mode ``dynamic-smlu``, asked twice a container: for cores and for memory.
 
 The first call makes the slice that the annotation names and remembers it; the second marks the pod as assigned and
-removes the lock, whoever has it. No error marks a pod, and none removes the lock.
+removes the lock, whichever pod has it. No error marks a pod, and none removes the lock.
 """
 
 from __future__ import annotations

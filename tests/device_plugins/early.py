@@ -102,7 +102,7 @@ class EarlyPlugin:
             self._release()
 
     def _release(self) -> None:
-        """``ReleaseNodeLock``: an update of the whole node, whoever the lock belongs to."""
+        """``ReleaseNodeLock``: an update of the whole node, whichever pod the lock belongs to."""
         path = f"{NODES}/{self.node}"
         if LOCK not in notes_of(self.api.get(path)):
             return

@@ -26,7 +26,7 @@ class Case(NamedTuple):
 
 
 def document(file: str) -> dict[str, Any]:
-    """One file as it is, with what it states beside its cases; ``file`` is a path below ``vectors/``."""
+    """One file as it is, with its statements besides its cases; ``file`` is a path below ``vectors/``."""
     found: dict[str, Any] = yaml.load((VECTORS / file).read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506 - safe, and fast where libyaml is
     return found
 

@@ -1,6 +1,6 @@
 """Small clusters with claims, each with pods that are submitted one after another.
 
-``claim_clusters.json`` beside it holds what the real kube-scheduler 1.34.4 did with them, recorded by
+``claim_clusters.json`` holds the real kube-scheduler 1.34.4's results for them, recorded by
 ``tests/cluster/test_claims.py``.
 """
 
@@ -41,15 +41,38 @@ class ClaimCluster(NamedTuple):
     name: str
     objects: tuple[Raw, ...]
 
+    def accepted(self, release: str) -> list[Raw]:
+        """The objects as the API server of a release takes them.
+
+        From 1.35 on a ResourceSlice has counters or devices, not both: the counters are a slice of their own.
+        """
+        return [made for raw in self.objects for made in _accepted(raw, release)]
+
     @property
     def pods(self) -> tuple[Raw, ...]:
         return tuple(each for each in self.objects if each["kind"] == "Pod")
 
 
-def recorded() -> Mapping[str, Mapping[str, bool]]:
-    """Which pods of which cluster the real scheduler placed."""
-    found: Mapping[str, Mapping[str, bool]] = json.loads(ANSWERS.read_text(encoding="utf-8"))
+def recorded(release: str) -> Mapping[str, Mapping[str, bool]]:
+    """Which pods of which cluster the real scheduler of a release placed."""
+    return answers()[release]
+
+
+def answers() -> Mapping[str, Mapping[str, Mapping[str, bool]]]:
+    """The same of all releases."""
+    found: Mapping[str, Mapping[str, Mapping[str, bool]]] = json.loads(ANSWERS.read_text(encoding="utf-8"))
     return found
+
+
+def _accepted(raw: Raw, release: str) -> list[Raw]:
+    spec = raw.get("spec", {})
+    if release == "1.34" or raw["kind"] != "ResourceSlice" or "sharedCounters" not in spec:
+        return [raw]
+    pool = {**spec["pool"], "resourceSliceCount": spec["pool"]["resourceSliceCount"] + 1}
+    counters = {key: spec[key] for key in spec if key != "devices"} | {"pool": pool}
+    devices = {key: spec[key] for key in spec if key != "sharedCounters"} | {"pool": pool}
+    metadata = {**raw["metadata"], "name": f"{raw['metadata']['name']}-counters"}
+    return [{**raw, "metadata": metadata, "spec": counters}, {**raw, "spec": devices}]
 
 
 def one_for_each(count: int, *requests: Raw, constraints: Any = ()) -> list[Raw]:

@@ -61,7 +61,7 @@ def answer(case: Case, registry: Registry) -> Answer:
     }
     if intake.refusal:
         return Answer(**base, fits=False, reason=intake.words, annotations={}, refusal=intake.refusal)
-    # The recorded answers are those of HAMi's extender; what kube-scheduler sums up by itself is no part of them.
+    # The recorded answers are those of HAMi's extender; kube-scheduler's own sums are not included.
     decider = Decider(registry, uncounted=registry.resources)
     decision = decider.decide(ClusterSnapshot(nodes=(entry,)), intake.demand, intake.policy)
     if not isinstance(decision, Placed):

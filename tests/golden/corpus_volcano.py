@@ -39,7 +39,7 @@ def registry(config: str) -> Registry:
 def answer(case: Case, vendors: Registry | None = None) -> Answer:
     """What we say to a case. ``vendors`` stands in for the configured ones, to see what a defect would make of them.
 
-    The recorded answers are those of the devices alone; what Volcano sums up per node is no part of them.
+    The recorded answers are those of the devices alone; Volcano's sums per node are not included.
     """
     vendors = vendors or registry(case["config"])
     reader = RecordReader(vendors)

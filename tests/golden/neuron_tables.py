@@ -14,7 +14,7 @@ from neuron_topology.core.sets.tables import Tables, Topology
 def locality_of(instance_type: str) -> Locality:
     """Where the devices of a type sit."""
     found = INSTANCE_TYPES[instance_type]
-    return Locality(found.numa, tuple(group.devices for group in found.pcie))
+    return Locality(found.numa, tuple(group.devices for group in found.pcie), found.efa_groups)
 
 
 def tables_of(instance_type: str, family: Family = Family.LINKED) -> Tables:

@@ -144,7 +144,7 @@ def read(spec: VendorSpec, row: Row, annotations: Mapping[str, str]) -> DeviceRe
 def _options(spec: VendorSpec, annotations: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """The vendor words of a pod's annotations, as a request for one device carries them."""
     one = asked(spec, container({"limits": {spec.resources.count: "1"}}), annotations)
-    # Whether a Neuron request means whole devices is said by its resources, which the vectors do not tell.
+    # Whether a Neuron request means whole devices depends on its resources, which the vectors omit.
     return one.options if isinstance(one, DeviceRequest) and spec.name != "AWSNeuron" else ()
 
 
@@ -177,7 +177,9 @@ def device(spec: VendorSpec, row: Row) -> Device:
 
 
 def usage(spec: VendorSpec, row: Row, app_classes: Iterable[str] = ()) -> DeviceUsage:
-    """What a row says is promised. HAMi keeps a MetaX card's QoS with the card; we keep it with those who set it."""
+    """The allocated part of a row. HAMi keeps a MetaX card's QoS with the card; here it is kept with the pods that set
+    it.
+    """
     cores, marks = row["usedcores"], tuple[Mark, ...]()
     if spec.name == "AWSNeuron" and cores:
         marks, cores = (CoreMask(cores),), cores.bit_count()

@@ -1,4 +1,4 @@
-"""Upstream's own device choice where it depends on how a list happens to be sorted, replayed beside ours.
+"""Upstream's own device choice where it depends on the sorting of a list, replayed for comparison.
 
 The replay shares the sorting and the reading of nodes and pods with the product, and nothing else: the choice itself is
 written here from the reference, defects included, so that a rule can show that a defect accounts for an answer.
@@ -92,7 +92,7 @@ def replayed(case: Case, registry: Registry, choose: Choice, *, last: Sequence[s
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How a vendor's choice is written down: the list's annotations, and those of the vendor ``beside`` them."""
+    """A vendor's choice as it is recorded: the list's annotations, and those of the vendor ``beside`` them."""
 
     keys: tuple[str, ...]
     beside: Callable[[Case, Replay], dict[str, str]] = lambda case, replay: {}

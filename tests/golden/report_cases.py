@@ -60,7 +60,7 @@ def runs() -> Iterator[Run]:
 
 
 def wrong(run: Run, folder: Path) -> list[str]:
-    """What of the answer is not as expected; ``folder`` is for the files of the command."""
+    """Unexpected parts of the answer; ``folder`` is for the files of the command."""
     arguments = _arguments(run, folder)
     told = ["--report", "text"] if arguments[0] == "koordinator" else []
     text = re.sub(r"\s+", " ", _printed([*arguments, *told]))

@@ -193,7 +193,7 @@ def _families(pods: Iterable[str]) -> Counter[str]:
 
 
 def _alike(it: Scenario, pods: Iterable[str]) -> Counter[tuple[str, str]]:
-    """How many pods there are of each workload that ask for the same; a name that nobody knows is like no other."""
+    """The number of pods of each workload with equal requests; an unknown name is like no other."""
     return Counter(
         (pod, "")
         if (plan := it.by_pod.get(pod)) is None

@@ -1,4 +1,4 @@
-"""Whole clusters, planned: what somebody submitted on a listing, and what the real Volcano did with it."""
+"""Whole clusters, planned: submitted objects on a listing, and the real Volcano's results."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Scenario:
 
     @cached_property
     def placed(self) -> dict[str, Placed]:
-        """The placements by pod, named as in ``expect.yaml``; those after evictions, too."""
+        """The placements by pod, named as in ``expect.yaml``, including those after evictions."""
         return {named(each.pod): each.place for each in self.plan.pods if each.place is not None}
 
     @cached_property
@@ -123,13 +123,13 @@ class Scenario:
         return any(unit.name == plan.unit and unit.made_late for unit in self.plan.units)
 
     def _absent(self, plan: PodPlan) -> bool:
-        """A pod of a Job that its controller has not made: the Job is held at the gate, or the quota is full."""
+        """A pod of a Job that its controller has not created: the Job is not enqueued, or the quota is full."""
         gated = plan.pod.gated
         return self._late(plan) and not gated and plan.stage in {Stage.GATE, Stage.QUOTA} and not is_inside(plan)
 
 
 def is_inside(plan: PodPlan) -> bool:
-    """Whether a pod passed the gate and is kept back by its queue's share only."""
+    """Whether a pod is enqueued and is kept back by its queue's share only."""
     return plan.hold is not None and plan.hold.inside
 
 
@@ -156,7 +156,7 @@ def scenario(folder: Path) -> Scenario:
     found = settings.parse(config.read_text(encoding="utf-8") if config.exists() else "")
     registry = found.registry()
     about = expect.get("submission", {})
-    nested = about.get("hierarchy", False)  # off unless somebody turns it on
+    nested = about.get("hierarchy", False)  # off by default
     factor = Fraction(str(about.get("overcommit_factor", OVERCOMMIT)))
     plugin = about.get("queue_plugin", "")
     rules = replace(found.rules(), queue_plugin=plugin, queue_hierarchy=nested, overcommit=factor)

@@ -1,4 +1,4 @@
-"""Whole filter calls: which node, which cards, or the reason. What the vectors leave open is filled in here."""
+"""Whole filter calls: which node, which cards, or the reason. Missing values of the vectors are filled in here."""
 
 from typing import Any
 

@@ -29,7 +29,7 @@ OUTCOMES = {"acquired": Take, "contention": Foreign, "error": LockRefused}
 
 
 def asked(site: LockSite, demand: LockDemand, *, holder: str | None, node: bool = True) -> Step:
-    """What the pod is told, once it is known of the pod that the lock names whether it is alive."""
+    """The message for the pod, once it is known whether the pod that the lock names is alive."""
     step = site.ask(SELF, demand)
     if isinstance(step, Inspect):
         seen = progress(LockPod(PodUid("x"), step.namespace, step.name), ours=False) if holder == "alive" else None

@@ -1,4 +1,4 @@
-"""Filter as a process: caches, simulations, init containers that end, and MIG cards of which nobody knows the places.
+"""Filter as a process: caches, simulations, init containers that end, and MIG cards with unknown places.
 
 Where upstream keeps a cache and takes things back, a decision here is a value and takes effect when it is applied.
 """

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hami_plugins.config import hami_words, settings
+from hami_plugins.config import hami_settings, settings
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.units import VendorName
 from hami_plugins.model.vendor import VendorSpec
@@ -37,7 +37,7 @@ def test_the_defaults_of_hamis_chart_are_the_built_in_vendors(wrapped: bool) -> 
 
 
 def test_each_word_that_changes_no_decision_is_named_with_its_place() -> None:
-    untaken = dict(hami_words.untaken_devices(yaml.safe_load(FILE.read_text())))
+    untaken = dict(hami_settings.untaken_devices(yaml.safe_load(FILE.read_text())))
     assert set(untaken) == {
         "devices.nvidia.deviceSplitCount",
         "devices.nvidia.deviceMemoryScaling",

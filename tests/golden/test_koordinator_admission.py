@@ -13,6 +13,7 @@ from hami_plugins.engine.koordinator import CARD_NAMES
 from hami_plugins.errors import WireError
 from hami_plugins.model.edits import made
 from hami_plugins.model.pods import Pod
+from hami_plugins.model.units import MEBIBYTE
 from hami_plugins.wire import hami_core, pods, quantity
 from hami_plugins.wire.koordinator import (
     ALLOCATED_KEY,
@@ -26,7 +27,7 @@ from hami_plugins.wire.koordinator import (
 )
 from koordinator_adapter.core import injection
 from koordinator_adapter.core.admission.completeness import objection
-from koordinator_adapter.core.translation.koordinator_reader import MEBIBYTE, amounts_of
+from koordinator_adapter.core.translation.koordinator_reader import amounts_of
 from koordinator_adapter.core.translation.vocabulary import HAMI_CORE, INJECTED, ISOLATION, MEMORY_LIMIT, VISIBLE
 from tests.golden.cases import Case, each, of
 from tests.unit.koordinator_adapter.written import moved, pod

@@ -122,7 +122,7 @@ EIGHT = [
     for at in range(8)
 ]
 ONE_AFTER_ANOTHER = ("place-01", "place-02", "place-03")
-"""Placements of which each was made beside the ones before."""
+"""Placements, each made with the ones before in place."""
 
 
 def recorded(request: Any, running: list[Any]) -> list[dict[str, Any]]:

@@ -1,4 +1,6 @@
-"""Sentences of the reference about Koordinator that are no pairs of input and output, each tried on our code."""
+"""Sentences of the reference about Koordinator that are not pairs of input and output, each tried on this project's
+code.
+"""
 
 from __future__ import annotations
 
@@ -251,7 +253,7 @@ HOLDS: Mapping[str, Callable[[], object]] = {
         == (True, True, True)
     ),
     "prose-046": lambda: "LD_PRELOAD" not in environment(with_init()["spec"]["containers"][0]),
-    "prose-050": lambda: moved(pod(SLICE), "koordinator")["spec"]["nodeSelector"] == LABEL,
+    "prose-050": lambda: moved(pod(SLICE), "koordinator")["spec"]["nodeSelector"].items() >= LABEL.items(),
     "prose-051": lambda: (
         [
             gang(**{GROUP: "a", OLD_GROUP: "b", GANG_NAME: "c"}),

@@ -26,8 +26,8 @@ DEVIATIONS = {
     "report-xpu-honor": "links between cards are not published as partitions",
     "report-xpu-minor": "the place in the list is a number already",
     "report-xpu-bad-file": "one register that cannot be read hides no other",
-    "report-xpu-hides-nvml": "of several makers none is published until one is named",
-    "report-xpu-vendor": "of several makers none is published until one is named",
+    "report-xpu-hides-nvml": "of several vendors none is published until one is named",
+    "report-xpu-vendor": "of several vendors none is published until one is named",
     **{f"report-xid-{code}": "health is what a node's agent says; nobody here reads XIDs" for code in XIDS},
 }
 ASCEND = {

@@ -1,4 +1,4 @@
-"""What is taken for allocated of a feature gate that nobody has set, against the vectors."""
+"""The default of an unset feature gate, against the vectors."""
 
 from __future__ import annotations
 

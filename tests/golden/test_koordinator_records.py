@@ -1,4 +1,6 @@
-"""What Koordinator writes on pods beside its record, and how it counts network cards and FPGAs, against the vectors."""
+"""Koordinator's annotations on pods besides its record, and its counting of network cards and FPGAs, against the
+vectors.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ SHAPES = {
 """What the reference calls them; Inferentia 1 is a row, as AWS's scheduler treats it."""
 
 UNNAMED = ("trn3-gen1", "trn3-gen2")
-"""Handles of the reference for machines whose type names nobody has published: no node can have such a label."""
+"""Handles of the reference for machines with unpublished type names: no node can have such a label."""
 
 
 def type_of(case: Case) -> InstanceType:

@@ -17,7 +17,7 @@ LINKS = TORUS.masks
 TORUS_TYPE = "trn1.32xlarge"
 
 OF_THREE_DIMENSIONS = [[0, 1, 2, 3, 7, 6, 5, 4]]
-"""The example for what is said of all odd dimensions: half the torus, which is a cube."""
+"""The example for all odd dimensions: half the torus, which is a cube."""
 
 DEVIATIONS = {
     "locset-trn1-8": "sets inside one bus are counted, as for the smaller counts; of whole buses there are four",

@@ -49,7 +49,7 @@ def numbers(pod: Pod, kind: str, running: list[Pod]) -> Written | None:
 
 
 def asked(case: Case) -> list[tuple[str | None, Pod]]:
-    """The pods of a sequence, each with the numbers that AWS's plugin is told; those that fit stay."""
+    """The pods of a sequence, each with the numbers for AWS's plugin; those that fit stay."""
     kind = kind_of(case.given["instance_type"])
     machine = INSTANCE_TYPES[kind]
     free = range(machine.devices) if case.given["free"] == "all" else case.given["free"]

@@ -1,4 +1,4 @@
-"""What commands print is kept word for word, so that no change of it goes unnoticed."""
+"""Commands' output is kept word for word, so that no change of it goes unnoticed."""
 
 from __future__ import annotations
 

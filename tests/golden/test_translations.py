@@ -1,4 +1,4 @@
-"""What becomes of manifests as guides and examples have them, kept word for word with the report of what is lost."""
+"""Translations of manifests from guides and examples, kept word for word with the report of losses."""
 
 from __future__ import annotations
 

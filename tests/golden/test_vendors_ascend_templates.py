@@ -22,5 +22,5 @@ def test_chip_has_the_table_of_its_vector(case: cases.Case) -> None:
         ],
         "v_device_count": chip.card.slots,
     } == {name: value for name, value in expect.items() if name != "memory_factor"}
-    # A factor that nobody set counts as 1.
+    # An unset factor counts as 1.
     assert chip.options.memory_factor == max(expect["memory_factor"], 1)

@@ -81,7 +81,7 @@ IDS = {
 }
 TYPES = {"NVIDIA": "nvidia.com/use-gputype", "DCU": "hygon.com/use-dcutype", "AMD": "amd.com/use-gputype"}
 FULL_CORES = {"Mthreads": 16, "AWSNeuron": 3}
-"""Cores of a card where they are no percentages; those of a Neuron device are a mask."""
+"""Cores of a card if they are not percentages; those of a Neuron device are a mask."""
 
 LINKS = [
     pytest.param(vendor, chain.split()[at:], id=f"{vendor}-{'-'.join(chain.split()[at:])}")

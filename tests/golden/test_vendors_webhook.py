@@ -1,4 +1,4 @@
-"""What the admission webhook does with one container, every vendor."""
+"""The admission webhook's result for one container, every vendor."""
 
 from typing import Any
 

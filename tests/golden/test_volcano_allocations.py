@@ -161,7 +161,7 @@ spec:
     cluster = ClusterSnapshot(queues={"default": Queue(name="default")})
     plan = Planner(REGISTRY).plan(cluster, submission.units(submitted, cluster))
     assert [pod.stage for pod in plan.pods] == [Stage.ADMISSION]
-    assert plan.pods[0].why == "there is no queue test; known are default"
+    assert plan.pods[0].why == "no queue test; known are default"
     assert not case.expect["pods"]
 
 

@@ -119,7 +119,7 @@ def test_requests(case: Case) -> None:
 
 
 def _as_listed(request: DeviceRequest, wanted: dict[str, Any]) -> dict[str, Any]:
-    """Our request in Volcano's terms: 101 per cent means that none is given, and memory beside one is not kept."""
+    """This project's request in Volcano's terms: 101 per cent means unset, and memory next to one is not kept."""
     memory, percent = 0, 101
     if isinstance(request.memory, Absolute):
         memory = int(request.memory.mib)

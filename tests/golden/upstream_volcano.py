@@ -226,7 +226,7 @@ def _int32(amount: Quantity) -> int:
 
 
 def _wraps(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
-    """What is below zero is a huge unsigned number: no slot is so large, and cores fit only where it wraps around."""
+    """A value below zero is a huge unsigned number: no slot is so large, and cores fit only where it wraps around."""
     if candidate.device.mode == volcano.MIG_MODE and memory_on(candidate, ask) < 0:
         return Reason.PARTITION
     return Reason.CORES if ask.request.cores < 0 and candidate.used.cores < -ask.request.cores else None
@@ -322,7 +322,7 @@ class _Slots:
         held: dict[str, list[Instance]] = {card: [] for card in cards}
         for pod in case["pods"]:
             if pod["metadata"]["name"].startswith(PHANTOM):
-                continue  # What the pod itself holds for a moment is no slot that came back with a pod.
+                continue  # The pod's own momentary usage is not a slot that came back with a pod.
             text = (pod["metadata"].get("annotations") or {}).get(IDS, "")
             for entry in filter(None, re.split("[:;]", text)):
                 slot = decode_slot(IDS, entry.split(",")[0])

@@ -10,6 +10,9 @@ import yaml
 
 TREE = Path(__file__).parents[2]
 CHARTS = TREE / "charts" / "hami-plugins" / "charts"
+UMBRELLA = CHARTS.parent
+README = UMBRELLA / "README.md"
+BEGIN = "<!-- Generated from the values: python -m tests.golden.values_page -->\n"
 PAGE = TREE / "docs" / "reference" / "chart-values.md"
 INTRODUCTION = """\
 # Chart values
@@ -26,14 +29,32 @@ def page() -> str:
     return INTRODUCTION + "".join(_section(chart.parent) for chart in sorted(CHARTS.glob("*/values.yaml")))
 
 
+def readme() -> str:
+    """The umbrella's README with its own values, and those of the products as the umbrella has them."""
+    written, _, _ = README.read_text(encoding="utf-8").partition(BEGIN)
+    products = "".join(_rows(chart.parent, f"{chart.parent.name}.") for chart in sorted(CHARTS.glob("*/values.yaml")))
+    return f"{written}{BEGIN}\n{TITLE}{_rows(UMBRELLA, '')}{products}"
+
+
+def unexplained() -> list[str]:
+    """Values without a comment."""
+    charts = (UMBRELLA, *(file.parent for file in sorted(CHARTS.glob("*/values.yaml"))))
+    return [f"{chart.name}: {key}" for chart in charts for key, _, meaning in _read(chart) if not meaning]
+
+
 def _section(chart: Path) -> str:
+    return f"\n## {chart.name}\n\n{TITLE}{_rows(chart, '')}"
+
+
+def _rows(chart: Path, above: str) -> str:
+    return "".join(f"| `{above}{key}` | {default} | {meaning} |\n" for key, default, meaning in _read(chart))
+
+
+def _read(chart: Path) -> Iterator[tuple[str, str, str]]:
     text = (chart / "values.yaml").read_text(encoding="utf-8")
     root = yaml.compose(text)
     assert isinstance(root, yaml.MappingNode)
-    rows = "".join(
-        f"| `{key}` | {default} | {meaning} |\n" for key, default, meaning in _values(root, "", text.splitlines())
-    )
-    return f"\n## {chart.name}\n\n{TITLE}{rows}"
+    yield from _values(root, "", text.splitlines())
 
 
 def _values(mapping: yaml.MappingNode, folder: str, lines: Sequence[str]) -> Iterator[tuple[str, str, str]]:
@@ -62,3 +83,4 @@ def _comment(lines: Sequence[str], line: int) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    README.write_text(readme(), encoding="utf-8")

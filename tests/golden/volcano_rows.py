@@ -84,7 +84,7 @@ def node(register: str, registry: Registry, *, name: str = "n1", **facts: Any) -
 
 
 def used(entry: NodeEntry, cards: Sequence[Mapping[str, Any]]) -> NodeEntry:
-    """The node with what the cards of a case say is used of them, whoever uses it."""
+    """The node with the usage that a case gives to its cards, whichever pod uses them."""
     usage = tuple(
         DeviceUsage(card.get("used_num", 0), MiB(card.get("used_memory", 0)), CoreShare(card.get("used_cores", 0)))
         for card in cards
@@ -117,7 +117,7 @@ def _container(name: str, about: Mapping[str, Any]) -> Json:
 
 
 def defaults(case: Any, policy: str | None) -> PolicyDefaults:
-    """The scheduler of a case: from 1.15 on the policy orders cards, too."""
+    """The scheduler of a case: from 1.15 on the policy also orders cards."""
     versions = case.about.get("applies_to") or []
     later = any(version == "master" or version.startswith(">=1.15") for version in versions)
     return PolicyDefaults(volcano=policy or "", volcano_orders_cards=later)

@@ -30,7 +30,7 @@ from neuron_topology.core import names as neuron_names
 from neuron_topology.core import nodes as neuron_nodes
 from neuron_topology.core.agent import annotations as agent_annotations
 from neuron_topology.core.hypernodes import objects as hypernodes
-from neuron_topology.core.jobs import templates
+from neuron_topology.core.jobs import chain, templates
 from volcano_vgpu.agent import cdi
 from volcano_vgpu.core import identity, register
 
@@ -69,6 +69,10 @@ SHARED: Final[Mapping[str, Mapping[str, str]]] = {
         "annotation visible cards": koordinator.VISIBLE,
         "annotation memory of card": koordinator.MEMORY_LIMIT,
         "label translation": vocabulary.OPT_IN,
+    },
+    "Volcano Jobs": {
+        "annotation next job": chain.NEXT_KEY,
+        "annotation next job, packed": chain.MANIFEST_KEY,
     },
     "pods, coscheduling": {"label group": gang_keys.COSCHEDULING_LABEL},
     "nodes, ours": {
@@ -148,7 +152,7 @@ def text() -> str:
 
 
 def all_keys() -> frozenset[str]:
-    """Every name that is no resource."""
+    """Every name that is not a resource."""
     shared = {key for names in SHARED.values() for key in names.values()}
     return frozenset(shared | {key for spec in BUILTIN for key in spec.keys.all()})
 

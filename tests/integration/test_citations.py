@@ -1,4 +1,4 @@
-"""What is cited as a source is on a page of this repository."""
+"""Every cited source is on a page of this repository."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def texts() -> Iterator[tuple[str, str]]:
         path = TREE / name
         try:
             text = path.read_text(encoding="utf-8")
-        except (UnicodeDecodeError, FileNotFoundError):
+        except (UnicodeDecodeError, FileNotFoundError, IsADirectoryError):  # a link to a folder is listed as a file
             continue
         yield name, re.sub(r"\n[ #]*", " ", text)
 

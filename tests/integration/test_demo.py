@@ -31,7 +31,7 @@ ELSEWHERE: Final = {
     "HAMI_PLUGINS__ALLOCATOR__VOLCANO__MODE": "webhook",
     "NODE_NAME": "another",
 }
-"""What the environment of whoever shows the demo may say: it is not meant for it."""
+"""Variables in the user's environment that the demo must ignore."""
 
 _VARIES: Final = (
     (r"(?m)^ *\d+\.\d s  ", "  0.0 s  "),
@@ -177,5 +177,5 @@ def _alive(pids: Iterable[int]) -> list[int]:
 def _runs(pid: int) -> bool:
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-        return state != "Z"  # nobody may be there to bury it
+        return state != "Z"  # its parent may not reap it
     return False

@@ -24,7 +24,8 @@ def lines(page: Path) -> list[str]:
     """Command lines of the program in the blocks of a page, also behind a pipe."""
     text = page.read_text()
     blocks = re.findall(r"^ *```(?:sh|console|)\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
-    found = (re.search(r"(?:^|\| |\()(?:\$ )?hami-plugins (.*)", line) for each in blocks for line in each.splitlines())
+    whole = [line for each in blocks for line in re.sub(r" *\\\n *", " ", each).splitlines()]
+    found = (re.search(r"(?:^|\| |\()(?:\$ )?hami-plugins (.*)", line) for line in whole)
     return [re.split(r" +# | \| | > |\) ", match[1])[0] for match in found if match]
 
 
@@ -42,7 +43,7 @@ def unknown(line: str, known: Mapping[str, str]) -> Iterator[str]:
     if not named:
         yield words[0] if words else line
         return
-    for option in (word.partition("=")[0] for word in words if re.match(r"--?[a-zA-Z]", word)):
+    for option in (word.partition("=")[0] for word in words if re.fullmatch(r"--?[a-zA-Z][\w-]*(=.*)?", word)):
         if not re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", known[named[0]]):
             yield f"{named[0]} {option}"
 

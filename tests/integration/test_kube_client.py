@@ -192,10 +192,13 @@ def test_a_collection_may_be_chosen_by_fields_on_every_page(serve: Any, tmp_path
     assert [query["fieldSelector"] for _, query, _ in server.asked] == ["reason=Evict,metadata.name=a"] * 2
 
 
+AUTOSCALER = "/api/v1/configmaps"
+
+
 def test_a_live_snapshot_reads_every_collection_and_reports_progress(serve: Any, tmp_path: Path) -> None:
     def reply(path: str, query: dict[str, str]) -> Reply:
-        if path.startswith("/apis/"):
-            return 404, {"message": "no such resource"}
+        if path.startswith("/apis/") or path == AUTOSCALER:
+            return 404, {"message": "not there"}
         return 200, {"items": items(path.rsplit("/", 1)[1])}
 
     progress: list[tuple[str, int]] = []
@@ -207,7 +210,7 @@ def test_a_live_snapshot_reads_every_collection_and_reports_progress(serve: Any,
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
 def test_claims_are_read_in_the_newest_version_that_the_server_has(serve: Any, tmp_path: Path, version: str) -> None:
     def reply(path: str, query: dict[str, str]) -> Reply:
-        served = path.startswith(("/api/", f"/apis/resource.k8s.io/{version}/"))
+        served = path.startswith(("/api/", f"/apis/resource.k8s.io/{version}/")) and path != AUTOSCALER
         return (200, {"items": items(path.rsplit("/", 1)[1])}) if served else (404, {"message": "no such resource"})
 
     server = serve(reply)

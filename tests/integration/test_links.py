@@ -20,7 +20,7 @@ def pages() -> list[str]:
 
 
 def prose(page: Path) -> str:
-    """The page without its blocks and without code in lines: what stands in them is no link."""
+    """The page without its blocks and inline code, which contain no links."""
     return re.sub(r"`[^`\n]*`", lambda code: code[0].replace("](", "] ("), _FENCED.sub("", page.read_text()))
 
 

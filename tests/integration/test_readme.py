@@ -33,7 +33,7 @@ RUN_BY = {
     "docs/start/volcano-nvidia.md": ("tests/cluster/test_newcomer.py", "tests/integration/test_readme.py"),
     "docs/start/kube-scheduler.md": ("tests/cluster/test_newcomer.py", "tests/integration/test_readme.py"),
     "docs/start/koordinator.md": ("tests/integration/test_readme.py",),
-    "docs/start/trainium-torchx.md": ("tests/integration/test_readme.py",),
+    "docs/start/trainium.md": ("tests/cluster/test_newcomer.py", "tests/integration/test_readme.py"),
     "docs/tasks/add-a-vendor.md": (
         "tests/integration/allocator/test_new_vendor_guide.py",
         "tests/cluster/test_charts_rendered.py",
@@ -48,7 +48,7 @@ RUN_BY = {
 NOT_RUN = {
     "make demo": "the newcomer's walk runs it",
     "make test": "it is what runs this",
-    "pip install": "the program under test is installed already; TorchX has an environment of its own",
+    "pip install": "the program under test is installed already",
     "kubectl": "there is no kubectl here: the newcomer's walk and the charts' pages run it on a real cluster",
     "helm": "there is no Helm here: the newcomer's walk and the charts' pages run it on a real cluster",
     ".venv/bin/python -m charts.docker.image": "the newcomer's walk builds images",
@@ -56,7 +56,10 @@ NOT_RUN = {
     "hami-plugins explain pod default/shared": "it is about a pod that runs: the newcomer's walk runs it",
     "hami-plugins sandbox": "it runs until it is told to stop: tests/integration/test_sandbox.py",
     "hami-plugins explain pod default/example": "it is about a pod of the sandbox",
-    "hami-plugins neuron submit": "TorchX has an environment of its own: tests/torchx",
+    "hami-plugins neuron submit": "TorchX has an environment of its own: tests/torchx and the newcomer's walk",
+    "torchx": "TorchX has an environment of its own: the newcomer's walk runs it",
+    "hami-plugins neuron queue": "there is no kubectl here: the newcomer's walk runs it",
+    "hami-plugins neuron hypernodes": "there are no Neuron nodes here: the newcomer's walk runs it",
 }
 """How lines begin that this file leaves out, and why."""
 
@@ -74,7 +77,7 @@ def commands() -> list[str]:
         line.partition("  #")[0].partition(" # ")[0].strip()
         for page in FOLLOWED
         for each in blocks(TREE / page)
-        for line in each.splitlines()
+        for line in each.replace("\\\n", " ").splitlines()
     ]
     return list(dict.fromkeys(line for line in lines if line and not line.startswith(tuple(NOT_RUN))))
 

@@ -130,10 +130,10 @@ class _Spots(ast.NodeVisitor):
             self.visit(node.value)
 
     def visit_Raise(self, node: ast.Raise) -> None:
-        """What an error says is text."""
+        """The text of an error."""
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
-        """What a message says is text."""
+        """The text of a message."""
 
     def visit_Import(self, node: ast.Import) -> None:
         self.reachable.pop(node)

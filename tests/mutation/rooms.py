@@ -83,12 +83,16 @@ ROOMS: Final[Mapping[str, Room]] = {
     "victim-searches": Room(
         (
             "hami_plugins/preemption/bounds.py",
+            "hami_plugins/preemption/rows.py",
             "hami_plugins/preemption/search.py",
             "hami_plugins/preemption/node_search.py",
             "hami_plugins/preemption/demand_search.py",
         ),
         (
             "tests/unit/preemption/test_bounds.py",
+            "tests/unit/preemption/test_node_search.py",
+            "tests/unit/preemption/test_demand_search.py",
+            "tests/unit/preemption/test_victim_search.py",
             "tests/unit/preemption/test_remembered.py",
             "tests/unit/preemption/test_rules.py",
             "tests/unit/preemption/test_grounds.py",
@@ -109,6 +113,15 @@ ROOMS: Final[Mapping[str, Room]] = {
             "tests/unit/volcano_vgpu/allocation/test_kept_room.py",
             "tests/unit/volcano_vgpu/allocation/test_planned_gangs.py",
         ),
+    ),
+    "evictor": Room(
+        (
+            "hami_plugins/allocator/evictor.py",
+            "hami_plugins/allocator/eviction_notes.py",
+            "hami_plugins/allocator/evictions.py",
+            "hami_plugins/allocator/victim_planner.py",
+        ),
+        ("tests/unit/allocator/test_evictor.py", "tests/unit/allocator/test_preemption_settings.py"),
     ),
     "defrag": Room(
         ("hami_plugins/defrag",),

@@ -37,7 +37,7 @@ SECONDS: Final = 5
 longer has been noticed."""
 
 PATIENCE: Final = 1200.0
-"""How long they may take on the clock, for a change that makes them wait; a busy machine is no sign of a change."""
+"""How long they may take on the clock, for a change that makes them wait; a busy machine does not indicate a change."""
 
 FLAGS: Final = ("-q", "-p", "no:randomly", "-p", "no:xdist", "-p", "no:cacheprovider", "--no-header", "-x")
 
@@ -262,7 +262,7 @@ def _trouble_unchanged(
     functions: Mapping[tuple[str, int, str], Iterable[FunctionType]],
     seconds: Mapping[str, float],
 ) -> str:
-    """What fails where every function has its own code, compiled anew: without this check, nothing could survive."""
+    """The failures where every function has its own code, compiled anew: without this check, nothing could survive."""
     path = ROOT / "build" / f"mutation-{os.getpid()}.control"
     pid = os.fork()
     if not pid:

@@ -23,6 +23,8 @@ from hami_plugins.wire.fields import Json
 from neuron_topology.core.jobs import patch
 from neuron_topology.core.named_resources import NAMED
 from neuron_topology.torchx import driver
+from tests.integration.neuron_topology.submit.objects import a_claim
+from tests.torchx.docker_daemon import IMAGE_ID, docker_daemon
 from tests.unit.neuron_topology.hypernodes.nodes import an_idle_node
 from tests.unit.neuron_topology.typing_in import type_in
 
@@ -118,6 +120,15 @@ def test_an_elastic_job_starts_with_its_least_number_of_pods() -> None:
     assert job["spec"]["minAvailable"] == 2
 
 
+def test_a_job_may_name_a_rendezvous_service_of_its_own() -> None:
+    for given, wanted in (
+        ((), "c10d --rdzv_endpoint ${"),
+        (("--rdzv", "etcd-v2://e:2379"), "etcd-v2 --rdzv_endpoint e:2379 "),
+    ):
+        job = asked("--script", "train.py", "-j", "2", *given)
+        assert all(f"--rdzv_backend {wanted}" in each["command"][-1] for each in containers(job))
+
+
 def test_a_precompiling_job_shares_its_cache_with_the_real_one() -> None:
     more = ("--cache", "neuron-cache", "--tier", "network-layer-3", "-j", "2")
     compiling, training = (asked("--script", "t.py", *more, "--precompile", word) for word in ("True", "False"))
@@ -165,6 +176,7 @@ def test_the_gang_of_the_blueprint_goes_from_torchx_into_a_cluster(
             server.put(an_idle_node(name))
         queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "test"}}
         server.put({**queue, "spec": {"weight": 1}, "status": {"state": "Open"}})
+        server.put(a_claim("fsx"))
         kubeconfig = str(server.kubeconfig(tmp_path / "kubeconfig"))
         arguments = (*IMAGE, "--script", "train.py", "-j", "2x32", "--cache", "fsx", "--", "--batch_size", "16")
         said = type_in(capsys, "submit", "--queue", "test", "--kubeconfig", kubeconfig, "--", *arguments)
@@ -172,6 +184,28 @@ def test_the_gang_of_the_blueprint_goes_from_torchx_into_a_cluster(
     assert (said.code, said.out) == (0, f"kubernetes://torchx/default:{job['metadata']['name']}\n")
     assert (job["spec"]["queue"], job["spec"]["minAvailable"]) == ("test", 2)
     assert [each["resources"]["requests"][NEURON] for each in containers(job)] == ["16", "16"]
+
+
+def test_a_workspace_is_built_into_an_image_and_pushed_before_the_jobs_name_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By docker's own client. The base image is not pulled, for the daemon has no registry."""
+    (tmp_path / "train.py").write_text("print(1)")
+    options = {**OPTIONS, "image_repo": "registry.example.com/team"}
+    with docker_daemon() as daemon:
+        monkeypatch.setenv("DOCKER_HOST", daemon.address)
+        found = driver.requested(
+            driver.COMPONENT, (*IMAGE, "--script", "train.py"), options, workspace=f"file://{tmp_path}"
+        )
+        driver.push(found.images)
+    tag = IMAGE_ID.removeprefix("sha256:")
+    assert daemon.files["train.py"] == b"print(1)"
+    assert json.loads(dict(daemon.calls)["/build"]["buildargs"][0])["IMAGE"] == IMAGE[1]
+    assert [each["image"] for each in containers(found.job)] == [f"registry.example.com/team:{tag}"]
+    assert [path for path, _ in daemon.calls][-2:] == [
+        f"/images/{IMAGE_ID}/tag",
+        "/images/registry.example.com/team/push",
+    ]
 
 
 def test_torchx_run_takes_the_component_by_its_file() -> None:

@@ -120,7 +120,7 @@ def test_a_slice_has_the_variables_and_the_directory_that_the_agent_gives(
 
 
 def test_the_agents_part_resizes_a_region_and_refuses_less_than_is_used(tmp_path: Path) -> None:
-    """What the check of resizes does, with a region that no library has open."""
+    """The check of resizes, with a region that no library has open."""
     file = tmp_path / "pod_main" / "any.cache"
     file.parent.mkdir()
     slots = (Slot(booked=[Booked(data=1024 << 20)]),)

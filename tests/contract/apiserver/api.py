@@ -32,7 +32,7 @@ class Reply(NamedTuple):
 
 
 class Api:
-    """An API server at ``url``; a workspace is a namespace that nobody else uses, gone with ``close``."""
+    """An API server at ``url``; a workspace is a namespace of its own, gone with ``close``."""
 
     def __init__(self, url: str, *, token: str = "", ca: Path | None = None) -> None:
         self.url = url
@@ -85,7 +85,7 @@ class Api:
 
     @contextmanager
     def watch(self, path: str, **query: Any) -> Iterator[Iterator[Object]]:
-        """The events of a watch, one by one; whoever waits longer than the client's time-out fails."""
+        """The events of a watch, one by one; a wait longer than the client's time-out fails."""
         url = f"{self.url}{path}?{urlencode({'watch': 'true', **query})}"
         answer = self._pool.request("GET", url, headers=self._headers, preload_content=False)
         try:

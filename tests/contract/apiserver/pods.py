@@ -14,7 +14,7 @@ NOBODY = "nobody.example"
 
 
 def pod(name: str, *, containers: list[Object] | None = None, metadata: Object | None = None, **spec: Any) -> Object:
-    """A pod that nobody schedules."""
+    """A pod without a scheduler."""
     wanted = containers or [{"name": "c", "image": "i"}]
     return {
         "metadata": {"name": name, **(metadata or {})},
@@ -158,8 +158,18 @@ def capacity_by_main(api: Api) -> None:
     assert (reply.code, reply.body["status"]["capacity"]) == (200, {"cpu": "4"})
 
 
-@case("a binding sets the node and lays its annotations over the pod's, not its labels")
+@case("a binding sets the node and lays its annotations over the pod's, not its labels", before="1.35")
 def bound(api: Api) -> None:
+    assert "labels" not in _bound(api)["metadata"]
+
+
+@case("a binding sets the node and lays its annotations and its labels over the pod's", since="1.35")
+def bound_with_labels(api: Api) -> None:
+    """The gate PodTopologyLabelsAdmission, on by default from 1.35 on."""
+    assert _bound(api)["metadata"]["labels"] == {"l": "m"}
+
+
+def _bound(api: Api) -> Object:
     space = api.workspace()
     made = api.create(f"{space}/pods", pod("a", metadata={"annotations": {"x": "old", "y": "kept"}}))
     wanted = binding("a", "contract-node", annotations={"x": "new", "z": "more"}, labels={"l": "m"})
@@ -169,10 +179,10 @@ def bound(api: Api) -> None:
     found = api.get(f"{space}/pods/a")
     assert found["spec"]["nodeName"] == "contract-node"
     assert found["metadata"]["annotations"] == {"x": "new", "y": "kept", "z": "more"}
-    assert "labels" not in found["metadata"]
     assert found["metadata"]["generation"] == made["metadata"]["generation"]
     scheduled = [each for each in found["status"]["conditions"] if each["type"] == "PodScheduled"]
     assert [each["status"] for each in scheduled] == ["True"]
+    return found
 
 
 @case("a second binding is 409 and leaves no annotation")

@@ -1,13 +1,14 @@
 """``python -m tests.contract.charts.allocator_files`` writes the files that the chart of the allocator is made from.
 
-Vendors, webhooks, and kube-scheduler's extender are the program's. What values and vendors decide is a word in capitals
-in them; the templates put the vendors' names, namespaces, and addresses there.
+Vendors, webhooks, and kube-scheduler's extender are the program's. Parts that depend on values and vendors are words in
+capitals in them; the templates replace them with names, namespaces, and addresses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Final, TypeAlias
 
 from hami_plugins.allocations.manifests import chart_vendor, kube_scheduler_configuration, webhooks
 from hami_plugins.allocations.manifests.webhooks import Hooks, WebhookTarget
@@ -40,6 +41,8 @@ NAMES: Final = (
     "resourceNameVGCU", "resourceNameDRSGCU", "resourceNameGCUMemory", "resourceNameGCUCore", "resourceName",
 )  # fmt: skip
 """Every key of a section that names a resource."""
+
+_Probed: TypeAlias = tuple[str, str, Registry]
 
 _RESOURCES: Final = ResourceNames(count="RESOURCES")
 
@@ -91,11 +94,8 @@ def _named(spec: VendorSpec) -> tuple[str, dict[str, str]]:
     """The section of the settings that names a vendor's resources, and the key for each name; found by setting each."""
     sections: dict[str, None] = {}
     keys: dict[str, str] = {}
-    for section, key, settings in _settings(spec.name):
-        try:
-            found = registry_of(Settings.model_validate(settings)).get(spec.name)
-        except (ConfigError, ValueError):
-            continue
+    for section, key, registry in (*_of_sections(), *_of_one(spec.name)):
+        found = registry.get(spec.name)
         if found is None:
             continue
         for name in _changed(spec.resources, found.resources):
@@ -111,18 +111,37 @@ def _changed(before: ResourceNames, after: ResourceNames) -> Iterator[str]:
             yield getattr(before, part)
 
 
-def _settings(vendor: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Settings that name one resource, with the place where they do: a section, and a key in it."""
-    for key in NAMES:
-        for section in SECTIONS:
-            yield f"devices.{section}", key, {"devices": {section: {key: _PROBE}}}
-        chip = {"commonWord": vendor, key: _PROBE, "memoryAllocatable": 1, "memoryCapacity": 1}
-        yield "devices.vnpus.configs", key, {"devices": {"vnpus": {"configs": [chip]}}}
-        yield "devices.iluvatars", key, {"devices": {"iluvatars": [{"commonWord": vendor, key: _PROBE}]}}
-        yield "volcano.deviceConfig.nvidia", key, {"volcano": {"deviceConfig": {"nvidia": {key: _PROBE}}}}
-    for key in ("resourceMemoryName", "resourceCoreName"):
-        chip = {"commonWord": vendor, key: _PROBE, "memoryAllocatable": 1, "memoryCapacity": 1, "resourceName": "a/b"}
-        yield "devices.vnpus.configs", key, {"devices": {"vnpus": {"configs": [chip]}}}
+@cache
+def _of_sections() -> Sequence[_Probed]:
+    """The vendors after each resource name that a section of its own has was set, the same for all vendors."""
+    devices = [(f"devices.{name}", key, {"devices": {name: {key: _PROBE}}}) for key in NAMES for name in SECTIONS]
+    volcano = [
+        ("volcano.deviceConfig.nvidia", key, {"volcano": {"deviceConfig": {"nvidia": {key: _PROBE}}}}) for key in NAMES
+    ]
+    return list(_probed([*devices, *volcano]))
+
+
+def _of_one(vendor: str) -> Iterator[_Probed]:
+    """The vendors after each name was set that stands in a list, at the entry of this vendor."""
+    sizes = {"commonWord": vendor, "memoryAllocatable": 1, "memoryCapacity": 1}
+    chips = [(key, {**sizes, key: _PROBE}) for key in NAMES]
+    chips += [
+        (key, {**sizes, key: _PROBE, "resourceName": "a/b"}) for key in ("resourceMemoryName", "resourceCoreName")
+    ]
+    yield from _probed(
+        [("devices.vnpus.configs", key, {"devices": {"vnpus": {"configs": [chip]}}}) for key, chip in chips]
+    )
+    models = [(key, {"commonWord": vendor, key: _PROBE}) for key in NAMES]
+    yield from _probed([("devices.iluvatars", key, {"devices": {"iluvatars": [model]}}) for key, model in models])
+
+
+def _probed(settings: Sequence[tuple[str, str, dict[str, Any]]]) -> Iterator[_Probed]:
+    """A section, a key in it, and the vendors where the settings that name one resource there are read."""
+    for section, key, told in settings:
+        try:
+            yield section, key, registry_of(Settings.model_validate(told))
+        except (ConfigError, ValueError):
+            continue
 
 
 def main() -> None:

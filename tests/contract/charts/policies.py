@@ -35,7 +35,10 @@ def allocations(chart: str, served: str = "hami-neuron") -> allocation_policy.Al
     if chart != ALLOCATOR:
         found = systems[SYSTEMS[chart]]
         return replace(found, marks=tuple(mark for mark in found.marks if mark != allocator_mark.KEY))
-    found = allocation_policy.Allocations(marks=(allocator_mark.KEY,), users=systems["volcano"].users)
+    volcano = systems["volcano"]
+    found = allocation_policy.Allocations(
+        marks=(allocator_mark.KEY,), users=volcano.users, schedulers=volcano.schedulers
+    )
     for name in OF_VENDORS[served]:
         found |= systems[name]
     if "neuron" not in OF_VENDORS[served]:

@@ -1,16 +1,18 @@
 """``python -m tests.contract.charts.schemas`` writes the schemas of the charts' values.
 
-What an operator may set about a process is what its ``Settings`` take; those parts are generated from them, without
-what the chart says itself (where things are mounted, ports, names). A test holds the files to it.
+The settings of a process are those of its ``Settings``; the schemas are generated from them, without the parts that the
+chart sets (mounts, ports, names). A test holds the files to it.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
 from pydantic import BaseModel
 
 from hami_plugins.allocator.settings import AllocatorSettings
@@ -22,6 +24,7 @@ from volcano_vgpu.core.settings import AgentSettings
 
 CHARTS: Final = Path("charts/hami-plugins/charts")
 FILE: Final = "values.schema.json"
+LIBRARY_CHART: Final = "hami-plugins-library"
 DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 
 Schema = dict[str, Any]
@@ -43,17 +46,15 @@ ELSEWHERE_IN_THE_ALLOCATOR: Final = {
 }
 """Members of parts of its settings that the chart says itself."""
 
-RENAMED: Final = (
-    "devicePlugin", "deviceSplitCount", "deviceMemoryScaling", "deviceCoreScaling", "devices", "mockDevicePlugin",
-    "resourceName", "resourceMem", "resourceMemPercentage", "resourceCores", "scheduler", "schedulerName",
-)  # fmt: skip
-"""Words of HAMi's chart. The schema lets them pass, for a template refuses them with the word that is used here."""
 
-RENAMED_OF_VENDORS: Final = (
-    "resourcePriority", "mluResourceName", "mluResourceMem", "mluResourceCores", "dcuResourceName", "dcuResourceMem",
-    "dcuResourceCores", "metaxResourceName", "metaxResourceMem", "metaxResourceCore", "metaxsgpuTopologyAware",
-)  # fmt: skip
-"""Further ones, about what only the allocator has."""
+def hami_settings() -> tuple[str, ...]:
+    """Words of HAMi's chart, as the library knows them. Schemas let them pass: a template refuses them all at once."""
+    text = (CHARTS / LIBRARY_CHART / "templates" / "_hami.tpl").read_text()
+    tables = [
+        part.partition("{{- end -}}")[0] for part in re.split(r'define "library.hami(?:Values|Words)" -}}\n', text)[1:]
+    ]
+    return tuple(sorted({path.partition(".")[0] for table in tables for path in yaml.safe_load(table)}))
+
 
 ELSEWHERE: Final[Schema] = {"description": "Called otherwise here; the error says how."}
 TEXT: Final[Schema] = {"type": "string"}
@@ -71,9 +72,31 @@ PATH: Final[Schema] = {"type": "string", "pattern": "^/"}
 COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
 
 
-def members(**properties: Schema) -> Schema:
-    """An object with these members and no others."""
+def some_of(**properties: Schema) -> Schema:
+    """An object with some of these members and no others."""
     return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def members(**properties: Schema) -> Schema:
+    """An object with these members and no others; null, by which Helm removes one, will not do everywhere."""
+    required = [name for name, held in properties.items() if _has_a_value(held) and name not in _REMOVED_BY_PARENTS]
+    return {**some_of(**properties), **({"required": required} if required else {})}
+
+
+_REMOVED_BY_PARENTS: Final = frozenset({"enabled"})
+"""A chart that turns a dependency on and off by tags removes it."""
+
+
+def _has_a_value(held: Schema) -> bool:
+    """Whether an empty text does not do."""
+    if held.get("type") == "string":
+        texts = held.get("enum", [""])
+        return (
+            "" not in texts
+            if "enum" in held
+            else bool(held.get("minLength") or not re.match(held.get("pattern", ""), ""))
+        )
+    return held.get("type") in {"integer", "boolean"}
 
 
 def one_of(*values: str) -> Schema:
@@ -81,10 +104,62 @@ def one_of(*values: str) -> Schema:
     return {"type": "string", "enum": list(values)}
 
 
-_PULL_SECRET: Final[Schema] = {**members(name=NAME), "required": ["name"]}
-PULL_SECRETS: Final[Schema] = {"type": "array", "items": _PULL_SECRET}
-SHARED_PULL_SECRETS: Final[Schema] = {"type": "array", "items": {"anyOf": [_PULL_SECRET, NAME]}}
-"""What stands under ``global`` is other charts' as well, of which many take names alone."""
+PULL_SECRETS: Final[Schema] = {"type": "array", "items": {"anyOf": [members(name=NAME), NAME]}}
+"""Other charts, with which ``global`` is shared, take names alone."""
+
+FAMILIES: Final[Schema] = {"type": "array", "items": one_of("IPv4", "IPv6"), "maxItems": 2}
+SERVICE: Final = members(
+    type=one_of("ClusterIP", "NodePort", "LoadBalancer"),
+    labels=TEXTS,
+    annotations=TEXTS,
+    ipFamilyPolicy=one_of("", "SingleStack", "PreferDualStack", "RequireDualStack"),
+    ipFamilies=FAMILIES,
+)
+AMOUNT: Final[Schema] = {"anyOf": [COUNT, {"type": "string", "pattern": "^([0-9]+%)?$"}]}
+BUDGET: Final = members(
+    enabled=FLAG,
+    minAvailable=AMOUNT,
+    maxUnavailable=AMOUNT,
+    unhealthyPodEvictionPolicy=one_of("AlwaysAllow", "IfHealthyBudget"),
+)
+_ID: Final[Schema] = {"type": ["integer", "null"], "minimum": 0}
+_MAYBE: Final[Schema] = {"type": ["boolean", "null"]}
+_PART: Final[Schema] = {"type": ["object", "null"]}
+_WORD: Final[Schema] = {"type": ["string", "null"]}
+_OF_BOTH: Final[dict[str, Schema]] = {
+    "runAsUser": _ID,
+    "runAsGroup": _ID,
+    "runAsNonRoot": _MAYBE,
+    "seLinuxOptions": _PART,
+    "seccompProfile": _PART,
+    "appArmorProfile": _PART,
+}
+POD_SECURITY: Final = some_of(
+    **_OF_BOTH,
+    fsGroup=_ID,
+    fsGroupChangePolicy=_WORD,
+    supplementalGroups={"type": "array", "items": COUNT},
+    supplementalGroupsPolicy=_WORD,
+    seLinuxChangePolicy=_WORD,
+    sysctls=OBJECTS,
+)
+CONTAINER_SECURITY: Final = some_of(
+    **_OF_BOTH,
+    allowPrivilegeEscalation=_MAYBE,
+    capabilities=_PART,
+    privileged=_MAYBE,
+    procMount=_WORD,
+    readOnlyRootFilesystem=_MAYBE,
+)
+PROBE: Final = some_of(
+    initialDelaySeconds=COUNT,
+    periodSeconds={"type": "integer", "minimum": 1},
+    timeoutSeconds={"type": "integer", "minimum": 1},
+    successThreshold={"type": "integer", "minimum": 1},
+    failureThreshold={"type": "integer", "minimum": 1},
+    terminationGracePeriodSeconds={"type": "integer", "minimum": 1},
+)
+SELECTOR: Final = some_of(matchLabels=TEXTS, matchExpressions=OBJECTS)
 
 IMAGE: Final = members(
     registry=TEXT,
@@ -93,13 +168,30 @@ IMAGE: Final = members(
     digest={"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
     pullPolicy=one_of("Always", "IfNotPresent", "Never"),
 )
+OF_THE_LIBRARY: Final[Schema] = {**members(**{"global": OBJECT}), "description": "Helm shares global with the library."}
+TAGS: Final[Schema] = {"type": "object", "additionalProperties": FLAG, "description": "Those of dependencies."}
 ACCOUNT: Final = members(create=FLAG, name=NAME_OF_OBJECT, annotations=TEXTS)
 SHARED: Final[dict[str, Schema]] = {
     "enabled": FLAG,
-    "global": {"type": "object", "properties": {"imageRegistry": TEXT, "imagePullSecrets": SHARED_PULL_SECRETS}},
+    "global": {
+        "type": "object",
+        "properties": {
+            "imageRegistry": TEXT,
+            "imagePullSecrets": PULL_SECRETS,
+            "labels": TEXTS,
+            "annotations": TEXTS,
+            "openshift": FLAG,
+        },
+    },
     "nameOverride": PART_OF_NAMES,
     "fullnameOverride": PART_OF_NAMES,
+    "namespaceOverride": PART_OF_NAMES,
+    "commonLabels": TEXTS,
+    "commonAnnotations": TEXTS,
+    "extraObjects": {"type": "array", "items": {"type": ["object", "string"]}},
+    "tags": TAGS,
     "imagePullSecrets": PULL_SECRETS,
+    LIBRARY_CHART: OF_THE_LIBRARY,
 }
 LIBRARY: Final = members(
     image=TEXT,
@@ -108,9 +200,16 @@ LIBRARY: Final = members(
     sha256={"type": "string", "pattern": "^([0-9a-f]{64})?$"},
 )
 NETWORK_POLICY: Final = members(enabled=FLAG, apiServers=CIDRS, schedulers=OBJECTS, scrapers=OBJECTS)
-UNINSTALL: Final = members(clean=FLAG, timeoutSeconds={"type": "integer", "minimum": 1})
+UNINSTALL: Final = members(clean=FLAG, timeoutSeconds={"type": "integer", "minimum": 1}, serviceAccount=ACCOUNT)
 VERIFY: Final = members(url={"type": "string", "pattern": "^(http://.+)?$"})
-MONITOR: Final = members(enabled=FLAG, interval={"type": "string", "pattern": "^[0-9]+(ms|s|m)$"}, labels=TEXTS)
+MONITOR: Final = members(
+    enabled=FLAG,
+    interval={"type": "string", "pattern": "^[0-9]+(ms|s|m)$"},
+    scrapeTimeout={"type": "string", "pattern": "^([0-9]+(ms|s|m))?$"},
+    labels=TEXTS,
+    relabelings=OBJECTS,
+    metricRelabelings=OBJECTS,
+)
 MONITORING: Final = members(
     podMonitor=MONITOR,
     serviceMonitor=MONITOR,
@@ -129,7 +228,33 @@ PODS: Final[dict[str, Schema]] = {
     "resources": members(requests=OBJECT, limits=OBJECT, claims=OBJECTS),
     "podLabels": TEXTS,
     "podAnnotations": TEXTS,
-    "extraEnv": OBJECTS,
+    "podSecurityContext": POD_SECURITY,
+    "securityContext": CONTAINER_SECURITY,
+    "dnsPolicy": one_of("", "ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"),
+    "hostAliases": OBJECTS,
+    "extraArgs": NAMES,
+    "extraEnv": {"type": "array", "items": {"type": "object", "required": ["name"]}},
+    "envFrom": OBJECTS,
+    "extraVolumes": OBJECTS,
+    "extraVolumeMounts": OBJECTS,
+    "extraContainers": OBJECTS,
+    "livenessProbe": PROBE,
+    "readinessProbe": PROBE,
+    "startupProbe": PROBE,
+}
+DEPLOYMENT: Final[dict[str, Schema]] = {
+    "replicas": {"type": "integer", "minimum": 1},
+    "strategy": OBJECT,
+    "revisionHistoryLimit": COUNT,
+    "deploymentAnnotations": TEXTS,
+    "topologySpreadConstraints": OBJECTS,
+    "podDisruptionBudget": BUDGET,
+    "automountServiceAccountToken": FLAG,
+}
+DAEMON_SET: Final[dict[str, Schema]] = {
+    "updateStrategy": OBJECT,
+    "revisionHistoryLimit": COUNT,
+    "daemonSetAnnotations": TEXTS,
 }
 
 
@@ -157,7 +282,7 @@ def volcano_vgpu() -> Schema:
         serviceAccounts=members(agent=ACCOUNT),
         uninstall=UNINSTALL,
         monitoring=MONITORING,
-        **_renamed(),
+        **_hami_values(SHARED),
         **_moved("allocator", "verify"),
     )
     needed = _used(of_agent, document)
@@ -167,16 +292,16 @@ def volcano_vgpu() -> Schema:
 def umbrella() -> Schema:
     """The values of ``hami-plugins``; what stands under a product is that chart's own to look at."""
     document = members(
-        **{name: SHARED[name] for name in ("enabled", "global")},
+        **{name: SHARED[name] for name in ("enabled", "global", "tags", LIBRARY_CHART)},
         **dict.fromkeys(SCHEMAS, OBJECT),
-        **_renamed(),
-        **_moved(*RENAMED_OF_VENDORS, "neuron-topology"),
+        **_hami_values({}),
+        **_moved("neuron-topology"),
     )
     return {"$schema": DRAFT, "title": "Values of the chart hami-plugins", **document}
 
 
-def _renamed() -> dict[str, Schema]:
-    return _moved(*RENAMED)
+def _hami_values(own: Mapping[str, Schema]) -> dict[str, Schema]:
+    return _moved(*(word for word in hami_settings() if word not in own))
 
 
 def _moved(*names: str) -> dict[str, Schema]:
@@ -184,7 +309,7 @@ def _moved(*names: str) -> dict[str, Schema]:
 
 
 def _some(**properties: Schema) -> Schema:
-    """An object with these members, and others that nobody here reads."""
+    """An object with these members, and others that are ignored here."""
     return {"type": "object", "properties": properties}
 
 
@@ -223,10 +348,10 @@ def allocator() -> Schema:
     server = _server(found)
     server["properties"]["webhooks"]["properties"]["jobs"] = FLAG
     document = members(**SHARED, **server["properties"], serviceAccount=ACCOUNT)
-    document["properties"] |= _moved(*RENAMED, *RENAMED_OF_VENDORS)
+    document["properties"] |= _hami_values(SHARED)
     document["properties"] |= {
         "mode": one_of("extender", "webhook", "policy"),
-        "policyVersion": one_of("v1beta1", "v1alpha1"),
+        "policyVersion": one_of("v1", "v1beta1", "v1alpha1"),
         "vendors": {**NAMES, "minItems": 1, "uniqueItems": True},
         "moreVendors": {"type": "array", "items": _vendor()},
         "schedulerName": NAME,
@@ -237,6 +362,7 @@ def allocator() -> Schema:
         "nodePolicy": members(enabled=FLAG),
         "allocationPolicy": ALLOCATION_POLICY,
         "rbac": members(create=FLAG),
+        "uninstall": UNINSTALL,
         "verify": VERIFY,
         "monitoring": MONITORING,
     }
@@ -248,14 +374,15 @@ def _neuron_agent(found: Schema) -> Schema:
     """The agent of nodes with Neuron devices."""
     return members(
         **PODS,
+        **DAEMON_SET,
         enabled=FLAG,
         settings=found,
         privileged=FLAG,
         port=PORT,
         toolsPath=PATH,
         kubeletRoot=PATH,
-        updateStrategy=OBJECT,
         serviceAccount=ACCOUNT,
+        automountServiceAccountToken=FLAG,
     )
 
 
@@ -269,11 +396,14 @@ def koordinator_adapter() -> Schema:
     for name in OF_THE_PART:
         part["properties"].pop(name)
     server = _server(found)
-    server["properties"]["webhooks"]["properties"].pop("markedOnly")
+    hooks = server["properties"]["webhooks"]
+    hooks["properties"].pop("markedOnly")
+    hooks["required"].remove("markedOnly")
     document = members(**SHARED, **server["properties"])
+    document["properties"] |= _hami_values(SHARED)
     node = {name: held for name, held in PODS.items() if name != "image"} | {"listenHost": TEXT}
     document["properties"] |= {
-        "node": members(**node, enabled=FLAG, settings=part, library=LIBRARY, port=PORT, updateStrategy=OBJECT),
+        "node": members(**node, **DAEMON_SET, enabled=FLAG, settings=part, library=LIBRARY, port=PORT),
         "networkPolicy": members(enabled=FLAG, apiServers=CIDRS, scrapers=OBJECTS),
         "nodePolicy": members(enabled=FLAG),
         "allocationPolicy": ALLOCATION_POLICY,
@@ -288,14 +418,14 @@ def koordinator_adapter() -> Schema:
 
 
 def _used(definitions: Mapping[str, Schema], document: Schema) -> Mapping[str, Schema]:
-    """The definitions that somebody refers to."""
+    """The definitions that are referenced."""
     referred = json.dumps([document, definitions])
     return {name: held for name, held in sorted(definitions.items()) if f"#/definitions/{name}" in referred}
 
 
 def _agent(found: Schema) -> Schema:
     return members(
-        **PODS | {"listenHost": TEXT},
+        **PODS | {"listenHost": TEXT} | DAEMON_SET,
         enabled=FLAG,
         settings=found,
         runtimeClassName=NAME_OF_OBJECT,
@@ -304,10 +434,7 @@ def _agent(found: Schema) -> Schema:
         port=PORT,
         kubeletRoot=PATH,
         library=LIBRARY,
-        updateStrategy=OBJECT,
         terminationGracePeriodSeconds=COUNT,
-        extraVolumes=OBJECTS,
-        extraVolumeMounts=OBJECTS,
     )
 
 
@@ -332,13 +459,11 @@ def _kube_scheduler() -> Schema:
     pods = {name: held for name, held in PODS.items() if name not in {"image", "hostNetwork", "listenHost"}}
     return members(
         **pods,
+        **DEPLOYMENT,
         enabled=FLAG,
         image=TEXT,
         imagePullPolicy=IMAGE["properties"]["pullPolicy"],
-        replicas={"type": "integer", "minimum": 1},
         profile=OBJECT,
-        extraArgs=NAMES,
-        podDisruptionBudget=members(enabled=FLAG),
         serviceAccount=ACCOUNT,
     )
 
@@ -348,19 +473,28 @@ def _server(found: Schema) -> Schema:
     issuer = members(name=NAME_OF_OBJECT, kind=one_of("Issuer", "ClusterIssuer"), group=NAME)
     return members(
         **PODS,
+        **DEPLOYMENT,
         settings=found,
-        replicas={"type": "integer", "minimum": 1},
+        service=SERVICE,
         ports=members(plain=PORT, webhooks=PORT),
-        webhooks=members(url={"type": "string", "pattern": "^(https://.+)?$"}, exempt=NAMES, markedOnly=FLAG),
+        webhooks=members(
+            url={"type": "string", "pattern": "^(https://.+)?$"},
+            exempt=NAMES,
+            markedOnly=FLAG,
+            timeoutSeconds={"type": "integer", "minimum": 0, "maximum": 30},
+            failurePolicy=one_of("", "Fail", "Ignore"),
+            namespaceSelector=SELECTOR,
+            objectSelector=SELECTOR,
+        ),
         certificate=members(
             source=one_of("bootstrap", "certManager", "secret"),
             names=NAMES,
             issuer=issuer,
             secretName=NAME_OF_OBJECT,
             caBundle=TEXT,
+            serviceAccount=ACCOUNT,
         ),
         topologySpread=FLAG,
-        podDisruptionBudget=members(enabled=FLAG),
     )
 
 
@@ -370,7 +504,7 @@ def _plain(found: Any) -> Any:
         return [_plain(each) for each in found]
     if not isinstance(found, dict):
         return found
-    if isinstance(found.get("$ref"), str):  # in draft 7 nothing beside a reference is looked at
+    if isinstance(found.get("$ref"), str):  # draft 7 ignores everything next to a reference
         return {"$ref": found["$ref"].replace("#/$defs/", "#/definitions/")}
     words = {"title", "description"}  # which are also names of members, and then stand for objects
     return {

@@ -14,13 +14,23 @@ from typing import Any, Final
 
 import yaml
 
-CHARTS: Final = Path("charts/hami-plugins/charts")
+from tests.contract.charts.schemas import CHARTS, LIBRARY_CHART
+
+GOLDEN: Final = Path("tests/golden/charts")
 
 _COMMENT: Final = re.compile(r"\{\{-?\s*/\*.*?\*/\s*-?\}\}", re.DOTALL)
 _ACTION: Final = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}", re.DOTALL)
 _CONTROL: Final = re.compile(r"(if|else|end|range|with|define)\b|\$\w+ :?= ")
 _INCLUDED: Final = re.compile(r'\{\{- include "([^"]+)" [^|}]*\| nindent (\d+) \}\}')
-_DEFINITION: Final = re.compile(r'\{\{-? define "([^"]+)" -?\}\}\n(.*?)\{\{-? end -?\}\}\n?(?=\n|\{\{|\Z)', re.DOTALL)
+_WHOLE: Final = re.compile(r'^\{\{-? include "(library\.[^"]+)" .*\}\}$', re.MULTILINE)
+"""Objects that a template of the library makes, on a line of their own."""
+_DEFINED: Final = re.compile(r'\{\{-? define "([^"]+)" -?\}\}\n?')
+_BLOCK: Final = re.compile(r"\{\{-?\s*(if|range|with|define|end)\b")
+
+_USUAL: Final = re.compile(
+    r'\{\{- include "library\.securityContext" \(dict (?:[^|}]* "base" \(include "([^"]+)")?[^|}]*\|'
+)
+"""What values may be laid over; the usual one is under another name."""
 
 Object = dict[str, Any]
 
@@ -35,9 +45,14 @@ class _Loader(yaml.SafeLoader):
 
 def objects(chart: str, template: str) -> list[Object]:
     """The objects of one template. Raises ``ValueError`` where two branches write one key."""
-    text = _DEFINITION.sub("", _COMMENT.sub("", (CHARTS / chart / "templates" / template).read_text()))
+    text, _ = _parted(_COMMENT.sub("", (CHARTS / chart / "templates" / template).read_text()))
     whole = _plain(_filled(text, _definitions(chart)))
-    return [each for each in yaml.load_all(whole, Loader=_Loader) if each]
+    return [each for each in yaml.load_all(whole, Loader=_Loader) if isinstance(each, dict)]
+
+
+def rendered(chart: str, name: str) -> list[Object]:
+    """What Helm makes of a set of values (``tests/cluster/test_charts_rendered.py`` holds the file to it)."""
+    return list(yaml.safe_load_all((GOLDEN / f"{chart}-{name}.yaml").read_text()))
 
 
 def every_object(chart: str) -> Iterator[Object]:
@@ -48,17 +63,36 @@ def every_object(chart: str) -> Iterator[Object]:
 
 
 def _definitions(chart: str) -> dict[str, str]:
-    """The named templates of a chart."""
-    files = sorted((CHARTS / chart / "templates").glob("**/*"))
+    """The named templates of a chart, and those of the library."""
+    files = [file for name in (LIBRARY_CHART, chart) for file in sorted((CHARTS / name / "templates").glob("**/*"))]
     texts = (_COMMENT.sub("", file.read_text()) for file in files if file.suffix in {".tpl", ".yaml"})
-    return dict(found for text in texts for found in _DEFINITION.findall(text))
+    return {name: body for text in texts for name, body in _parted(text)[1].items()}
+
+
+def _parted(text: str) -> tuple[str, dict[str, str]]:
+    """What a file prints, and the named templates in it."""
+    named = {}
+    while found := _DEFINED.search(text):
+        depth = 0
+        for block in _BLOCK.finditer(text, found.start()):
+            depth += -1 if block[1] == "end" else 1
+            if not depth:
+                break
+        named[found[1]] = text[found.end() : block.start()]
+        text = text[: found.start()] + text[text.index("}}", block.start()) + 2 :]
+    return text, named
 
 
 def _filled(text: str, definitions: Mapping[str, str]) -> str:
     def body(action: re.Match[str]) -> str:
         return "\n" + textwrap.indent(_filled(definitions[action[1]], definitions).strip("\n"), " " * int(action[2]))
 
-    return _INCLUDED.sub(body, text)
+    def objects_of(action: re.Match[str]) -> str:
+        held = _filled(definitions[action[1]], definitions).strip("\n")
+        return f"---\n{held}" if "apiVersion: " in held else held
+
+    usual = _USUAL.sub(lambda found: f'{{{{- include "{found[1] or "library.restrictedContainer"}" . |', text)
+    return _INCLUDED.sub(body, _WHOLE.sub(objects_of, usual))
 
 
 def _plain(text: str) -> str:

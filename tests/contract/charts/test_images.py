@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from charts.docker.targets import TARGETS
-from tests.cluster import building
+from tests.cluster import peers
 from tests.contract.charts import schemas
 
 INSTRUCTIONS = {"ARG", "COPY", "ENTRYPOINT", "ENV", "FROM", "RUN", "USER", "WORKDIR"}
@@ -27,7 +27,7 @@ def repositories(found: object) -> set[str]:
 def test_the_page_names_the_versions_that_the_tests_run() -> None:
     """Of everything that is built for them, and of what is locked."""
     page = Path("docs/reference/support.md").read_text()
-    releases = {module.folder: module.release.partition("@v")[2] for module in building.MODULES}
+    releases = {module.folder: module.release.partition("@v")[2] for module in peers.modules({})}
     for part, words in {
         "kubernetes": "Kubernetes {}:",
         "kubectl": "kubectl {}",
@@ -63,7 +63,7 @@ def test_the_dockerfile_makes_the_same_targets_with_the_same_users() -> None:
 
 
 def test_the_base_is_one_that_whoever_builds_names_by_its_digest() -> None:
-    """There is no default: a tag could be another image tomorrow, and the digest of one is not known here."""
+    """There is no default: a tag could be another image tomorrow, and the digest is unknown here."""
     text = DOCKERFILE.read_text()
     assert re.findall(r"^ARG BASE.*$", text, re.MULTILINE) == ["ARG BASE", "ARG BASE"]
     first = text.partition("FROM ${BASE} AS build\n")[2].replace("\\\n", "").splitlines()

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.contract.charts import policies
-from tests.contract.charts.schemas import CHARTS
+from tests.contract.charts.schemas import CHARTS, LIBRARY_CHART
 
 CHARTS_WITH_ONE = (*policies.SYSTEMS, policies.ALLOCATOR)
 every_chart = pytest.mark.parametrize("chart", CHARTS_WITH_ONE)
@@ -32,9 +32,12 @@ def test_the_template_takes_all_rules_from_the_file(chart: str) -> None:
     """No second copy of a key or of an expression, so that Helm is not needed to see that they are right."""
     template = (CHARTS / chart / "templates" / "allocation-policy.yaml").read_text()
     assert template.count("files/allocation-policy.yaml") == 1
-    for word in ("annotations", "pods", "failurePolicy", "oldObject"):
+    assert 'include "library.allocationPolicy"' in template
+    shared = (CHARTS / LIBRARY_CHART / "templates" / "_objects.tpl").read_text()
+    for word in ("annotations.", "pods", "failurePolicy", "oldObject"):
         assert word not in template
-    assert "validationActions: [Deny]" in template
+        assert word not in shared
+    assert "validationActions: [Deny]" in shared
 
 
 def test_a_key_is_protected_by_one_chart() -> None:

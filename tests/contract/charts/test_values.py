@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import tomllib
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,15 @@ from hami_plugins.allocator.settings import AllocatorSettings
 from koordinator_adapter.server.settings import AdapterSettings, NodeSettings
 from neuron_topology.core.agent.settings import NeuronAgentSettings
 from tests.contract.charts import schemas
+from tests.golden import values_page
 from volcano_vgpu.core.settings import AgentSettings
 
 UMBRELLA = schemas.CHARTS.parent
 CHARTS = tuple(schemas.CHARTS / name for name in schemas.SCHEMAS)
-EVERY_CHART = (UMBRELLA, *CHARTS)
+EVERY_CHART = (UMBRELLA, *CHARTS, schemas.CHARTS / schemas.LIBRARY_CHART)
+
+FREE = ("settings", "resources", "ecurityContext", "Probe", "Selector")
+"""Parts that values lay over what a chart or a program has."""
 
 every_chart = pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.name)
 
@@ -51,10 +55,12 @@ def test_the_schema_of_the_umbrella_is_generated_too() -> None:
     assert (UMBRELLA / schemas.FILE).read_text() == schemas.text(schemas.umbrella())
 
 
-def told(chart: Path, what: str) -> dict[str, str]:
-    """What a chart says of words of HAMi's chart: those that are called otherwise, or stand elsewhere."""
-    text = (chart / "templates" / "_renamed.tpl").read_text()
-    found: dict[str, str] = yaml.safe_load(text.partition(f'.{what}" -}}}}\n')[2].partition("{{- end -}}")[0])
+def hami_values() -> dict[str, str]:
+    """The library's table of HAMi's values."""
+    text = (schemas.CHARTS / schemas.LIBRARY_CHART / "templates" / "_hami.tpl").read_text()
+    body = text.partition('"library.hamiValues" -}}\n')[2].partition("{{- end -}}")[0]
+    found: dict[str, str] = yaml.safe_load(body)
+    assert len(found) == len([line for line in body.splitlines() if line]), "a key stands there twice"
     return found
 
 
@@ -71,24 +77,23 @@ def is_a_value(chart: Path, path: str) -> bool:
     return bool(found != schemas.ELSEWHERE)
 
 
-def test_words_of_other_charts_are_told_by_the_umbrella_as_by_the_charts_themselves() -> None:
-    """One is where the other is, below the name of the chart."""
-    whole = told(UMBRELLA, "renamed")
-    for chart in (schemas.CHARTS / "volcano-vgpu", schemas.CHARTS / "allocator"):
-        for old, words in told(chart, "renamed").items():
-            new = words.partition(" (")[0]
-            assert f"{chart.name}.{new}" in whole[old] or old == "devices.nvidia.enabled", old
-            assert is_a_value(chart, new), new
-        mentioned = {old.partition(".")[0] for old in (*told(chart, "renamed"), *told(chart, "elsewhere"))}
-        passed = {name for name, kind in schema(chart)["properties"].items() if kind == schemas.ELSEWHERE}
-        assert mentioned == passed
-    mentioned = {old.partition(".")[0] for old in (*whole, *told(UMBRELLA, "elsewhere"))}
-    passed = {name for name, kind in schema(UMBRELLA)["properties"].items() if kind == schemas.ELSEWHERE}
-    assert mentioned == passed
-    for new in whole.values():
-        for one in new.split(" or "):
-            name, _, path = one.partition(" (")[0].partition(".")
-            assert is_a_value(schemas.CHARTS / name, path), new
+def test_every_place_of_a_value_of_hamis_is_a_value_of_that_chart() -> None:
+    for old, place in hami_values().items():
+        reason = place.startswith("no: ")
+        named = re.findall(r"\b(?:volcano-vgpu|allocator|koordinator-adapter|global)\.[\w.]+\w", place)
+        assert named or reason, old
+        for each in [*named, *(() if reason else (one.partition(" (")[0] for one in place.split(" or ")))]:
+            name, _, path = each.partition(".")
+            assert is_a_value(
+                UMBRELLA if name == "global" else schemas.CHARTS / name, each if name == "global" else path
+            ), each
+
+
+@every_chart
+def test_the_schema_lets_hamis_words_pass_to_the_template_that_explains_them(chart: Path) -> None:
+    for word in {old.partition(".")[0] for old in hami_values()}:
+        assert word in schema(chart)["properties"]
+        assert schema(UMBRELLA)["properties"][word] == schemas.ELSEWHERE
 
 
 @pytest.mark.parametrize(
@@ -116,33 +121,52 @@ def test_every_setting_of_a_process_is_a_value_or_the_charts_own(
 def test_every_value_is_written_down_with_its_default(chart: Path) -> None:
     found = values(chart)
     for path, properties in closed(schema(chart)):
-        if path.endswith(("settings", "resources")) or path in {"deviceConfig", "nodeConfig"}:
+        if path.endswith(FREE) or path in {"deviceConfig", "nodeConfig", schemas.LIBRARY_CHART}:
             continue  # their defaults are the product's own
         held = found
         for word in filter(None, path.split(".")):
             held = held[word]
         assert isinstance(held, dict), path
-        elsewhere = {name for name, kind in properties.items() if kind == schemas.ELSEWHERE}
-        assert set(held) == set(properties) - elsewhere, path
+        not_set = {
+            name
+            for name, kind in properties.items()
+            if kind in (schemas.ELSEWHERE, schemas.OF_THE_LIBRARY, schemas.TAGS)
+        }
+        assert set(held) == set(properties) - not_set, path
 
 
 @every_chart
 def test_every_part_is_looked_at_before_something_is_taken_from_it(chart: Path) -> None:
-    (template,) = (file for file in (chart / "templates").glob("_*.tpl") if ".checked" in file.read_text())
+    template = chart / "templates" / "_checked.tpl"
     looked_at = template.read_text().partition('.parts" -}}\n')[2].partition("\n")[0].split()
     whole = schema(chart)
     parts = {path for path, _ in closed(whole) if path and "settings." not in path}
-    assert set(looked_at) == parts | {name for name, held in whole["properties"].items() if "properties" in held}
+    parts |= {name for name, held in whole["properties"].items() if "properties" in held}
+    assert set(looked_at) == parts - {schemas.LIBRARY_CHART}
     for file in chart.glob("templates/**/*.yaml"):
         assert file.read_text().startswith(f'{{{{- include "{chart.name}.checked" . }}}}\n'), file
 
 
-def test_charts_and_program_have_one_version() -> None:
-    version = tomllib.loads(Path("pyproject.toml").read_text())["project"]["version"]
-    for chart in EVERY_CHART:
-        described = yaml.safe_load((chart / "Chart.yaml").read_text())
-        assert (described["version"], described["appVersion"]) == (version, version)
-        assert all(each["version"] == version for each in described.get("dependencies", []))
+def test_the_readme_of_the_umbrella_has_all_values_and_each_has_a_comment() -> None:
+    assert values_page.README.read_text() == values_page.readme(), "write it anew: python -m tests.golden.values_page"
+    assert not values_page.unexplained()
+
+
+@pytest.mark.parametrize("chart", EVERY_CHART, ids=lambda chart: chart.name)
+def test_a_chart_names_who_maintains_it_and_leaves_out_what_is_no_part_of_it(chart: Path) -> None:
+    described = yaml.safe_load((chart / "Chart.yaml").read_text())
+    assert described["maintainers"] == [{"name": "hami-plugins"}], "the project; no person stands for it"
+    assert described["annotations"]["artifacthub.io/license"] == "Apache-2.0"
+    assert described["home"] == "https://github.com/Project-HAMi/HAMi"
+    assert described["sources"] == [described["home"], "https://github.com/Project-HAMi/HAMi-core"]
+    if described["type"] == "application":
+        assert described["icon"].startswith("data:image/svg+xml;base64,"), "no host has to be asked for it"
+    assert (chart / ".helmignore").read_text() == (UMBRELLA / ".helmignore").read_text()
+
+
+LOOKS_UP = {UMBRELLA / "charts/allocator/templates/_names.tpl": {"lookup"}}
+"""Whether Neuron agents that an upgrade turns off are there: a Job for releases that never had any could fail to get
+its image, and with it the upgrade."""
 
 
 def test_nothing_in_a_template_is_random_or_guessed() -> None:
@@ -151,6 +175,24 @@ def test_nothing_in_a_template_is_random_or_guessed() -> None:
         if template.is_file():
             actions = [part.partition("}}")[0] for part in template.read_text().split("{{")[1:]]
             said = {word for action in actions if not action.lstrip("- ").startswith("/*") for word in action.split()}
-            assert not {each for each in said for word in words if each.strip("().$").startswith((word, f".{word}"))}, (
-                template
-            )
+            found = {word for each in said for word in words if each.strip("().$").startswith((word, f".{word}"))}
+            assert found == LOOKS_UP.get(template, set()), template
+
+
+@every_chart
+def test_no_chart_has_a_copy_of_what_the_library_has(chart: Path) -> None:
+    """A link in the tree; `helm package` puts the library's files into the archive."""
+    library = schemas.CHARTS / schemas.LIBRARY_CHART
+    linked = chart / "charts" / schemas.LIBRARY_CHART
+    assert linked.is_symlink()
+    assert linked.resolve() == library.resolve()
+    described = yaml.safe_load((chart / "Chart.yaml").read_text())["dependencies"]
+    assert [each["name"] for each in described] == [schemas.LIBRARY_CHART]
+    shared = {name for file in library.glob("templates/*") for name in _lines(file)}
+    for file in chart.glob("templates/**/*.tpl"):
+        assert not _lines(file) & shared, file
+
+
+def _lines(file: Path) -> set[str]:
+    """Its long lines, which two files do not have in common by chance."""
+    return {line for line in file.read_text().splitlines() if len(line) > 60}

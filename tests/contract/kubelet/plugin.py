@@ -1,4 +1,4 @@
-"""A device plugin that does what a case tells it, and writes down what it is asked."""
+"""A scripted device plugin that records its calls."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class ScriptedPlugin(DevicePluginServicer):
         self._server.start()
 
     def register(self, *, version: str = API_VERSION) -> None:
-        """Tells the kubelet; raises ``grpc.RpcError`` where it refuses."""
+        """Registers with the kubelet; raises ``grpc.RpcError`` if it refuses."""
         request = messages.RegisterRequest(
             version=version, endpoint=self.socket, resource_name=self.resource, options=self.options
         )

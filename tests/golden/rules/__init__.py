@@ -18,7 +18,7 @@ Case = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What we say to a case, in the corpus' own terms, and what we think beside it.
+    """This project's verdict on a case, in the corpus' own terms, and its remarks.
 
     ``refusal`` is our own text when the pod never reached a node; ``problems`` names what of the node and its running
     pods we could not read. ``score`` and ``facts`` are compared where the recorded answer has them (Volcano's).

@@ -39,7 +39,7 @@ def _answer(case: Case) -> Answer:
 
 
 def _alone(case: Case, at: int, running: list[dict[str, Any]]) -> Case:
-    """The case with one container of its pod, beside what earlier containers hold."""
+    """The case with one container of its pod, together with earlier containers' allocations."""
     changed = copy.deepcopy(case)
     spec = changed["pod"]["spec"]
     spec["containers"], spec["initContainers"] = [containers(changed["pod"])[at]], []

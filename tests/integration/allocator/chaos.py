@@ -1,8 +1,8 @@
 """Pods of six vendors that come and go while the allocator, the schedulers and the API server are killed.
 
-The allocator runs as two processes behind one address, as a Service has it. The schedulers do what kube-scheduler and
-Volcano do; the plugins of nodes that have locks take the pod that the lock names. What pods hold is judged by the
-simplest accounting there is, on the API server's objects alone.
+The allocator runs as two processes behind one address, as a Service has it. The schedulers behave like kube-scheduler
+and Volcano; the plugins of nodes that have locks take the pod that the lock names. The judge counts allocations in the
+simplest way, from the API server's objects alone.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _SHARE: Final = re.compile(r"([^,:;]+),[^,:;]+,(\d+),(-?\d+)")
 
 
 class Amounts(NamedTuple):
-    """What one device has."""
+    """The usage of one device."""
 
     slots: int
     memory: int

@@ -56,12 +56,14 @@ class LiveCorpus:
             pods = map(_creatable, _apart(case, "pods"))
             self._place.put(namespace, case["node"], *_apart(case, "quotas"), *pods)
         count = sum(len(case["pods"]) for case in cases)
-        self._settled(nodes, count)
-        yield
-        for kind in ("pods", "resourcequotas", "nodes"):
-            for each in self._place.server.objects(kind):
-                metadata = each["metadata"]
-                self._place.server.delete(kind, metadata["name"], metadata.get("namespace", ""), grace=0)
+        try:
+            self._settled(nodes, count)
+            yield
+        finally:
+            for kind in ("pods", "resourcequotas", "nodes"):
+                for each in self._place.server.objects(kind):
+                    metadata = each["metadata"]
+                    self._place.server.delete(kind, metadata["name"], metadata.get("namespace", ""), grace=0)
         self._settled(set(), 0)
 
     def _settled(self, nodes: set[str], pods: int) -> None:
@@ -76,7 +78,7 @@ class LiveCorpus:
         wait_for(known, "the allocator knows the cases and no others", timeout=240)
 
     def answer(self, case: Case) -> Answer:
-        """What the allocator says to a case that is shown, in the words of the corpus.
+        """The allocator's answer to a case that is shown, in the words of the corpus.
 
         Our own reasons have other words than HAMi's: where the allocator refuses what is refused without a server,
         they are taken from there.

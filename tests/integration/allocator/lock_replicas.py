@@ -13,7 +13,7 @@ from typing import Final
 from hami_plugins.allocations.lock_demand import EXPIRY, LockDemand, LockPod
 from hami_plugins.allocations.node_locks import ANSWER
 from hami_plugins.allocator.metrics import NodeLockMetrics
-from hami_plugins.allocator.node_locking import NodeLocking
+from hami_plugins.allocator.node_lock_calls import NodeLocking
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import connect_to
 from hami_plugins.kube.port import Selection
@@ -33,7 +33,7 @@ N1 = NodeName("n1")
 
 
 class LockCluster:
-    """An API server with one node; ``replicas`` run beside it."""
+    """An API server with one node; ``replicas`` run against it."""
 
     def __init__(self, server: ApiServer) -> None:
         self.server = server

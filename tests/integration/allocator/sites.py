@@ -22,7 +22,7 @@ __all__ = ["MARK", "Site", "site"]
 
 
 class Site(Shared):
-    """An API server, and allocators of all vendors beside it."""
+    """An API server, and allocators of all vendors."""
 
     def create(self, *pods: dict[str, Any]) -> list[dict[str, Any]]:
         """New pods, as the API server's webhooks left them."""
@@ -38,7 +38,7 @@ class Site(Shared):
         return self.install_at(f"https://localhost:{address[1]}", **told)
 
     def install_at(self, url: str, **told: Any) -> tuple[str, ...]:
-        """The same for whoever answers there."""
+        """The same for the server at that address."""
         authority = base64.b64encode((self.folder / "tls.crt").read_bytes()).decode()
         self.put(webhooks(target(namespace="allocator-system", url=url, ca=authority), **told))
         return tuple(name for spec in vendors_of(settings(**told)) for name in spec.resources.all())

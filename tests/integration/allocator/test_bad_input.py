@@ -1,4 +1,4 @@
-"""What the allocator does with calls, pods and clusters that are not as they should be."""
+"""The allocator with malformed calls, pods and clusters."""
 
 from __future__ import annotations
 

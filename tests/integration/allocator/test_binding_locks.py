@@ -1,4 +1,4 @@
-"""Schedulers that bind pods themselves: the webhook on Bindings has their pods wait for the lock of the node, too."""
+"""Schedulers that bind pods themselves: the webhook on Bindings also makes their pods wait for the node's lock."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_pods_of_a_scheduler_that_binds_itself_are_each_served_with_their_own_de
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits long inside the API server."""
+    """No call waits long inside the API server."""
     monkeypatch.setattr(f"{WAIT}.MARKED_SECONDS", 0.3)
     monkeypatch.setattr(f"{WAIT}.UNMARKED_SECONDS", 0.3)
 

@@ -17,7 +17,7 @@ from hami_plugins.kube import paths, removal
 from hami_plugins.kube.client import KubeClient, connect_to
 from hami_plugins.kube.removal import Release
 from hami_plugins.sandbox.apiserver import VOLCANO
-from hami_plugins.sandbox.apiserver.kinds import custom
+from hami_plugins.sandbox.apiserver.kinds import ResourceKind, custom
 from hami_plugins.vendors.awsneuron import IDS_KEY
 from neuron_topology.commands.hypernode_writer import COLLECTION
 from neuron_topology.core.names import INSTANCE_LABEL
@@ -36,17 +36,22 @@ Run = Callable[..., tuple[int, list[str]]]
 
 
 GROUP = "/apis/admissionregistration.k8s.io"
-KINDS = {"MutatingAdmissionPolicy": "v1beta1", "ValidatingAdmissionPolicy": "v1"}
-POLICIES = tuple(
-    custom(f"admissionregistration.k8s.io/{version}", f"{kind.lower()[:-1]}{plural}", f"{kind}{end}", namespaced=False)
-    for kind, version in KINDS.items()
-    for plural, end in (("ies", ""), ("ybindings", "Binding"))
-)
+
+
+def policies(mutating: str) -> tuple[ResourceKind, ...]:
+    """The kinds of admission policies; those that change objects in version ``mutating``."""
+    return tuple(
+        custom(f"admissionregistration.k8s.io/{version}", f"{kind.lower()}{plural}", f"{kind}{end}", namespaced=False)
+        for kind, version in (("MutatingAdmissionPolic", mutating), ("ValidatingAdmissionPolic", "v1"))
+        for plural, end in (("ies", "y"), ("ybindings", "yBinding"))
+    )
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Site]:
-    with site(tmp_path, a_node("n1"), vgpu.a_node("cards"), kinds=(*VOLCANO, *POLICIES)) as place:
+def cluster(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
+    """With the policies of Kubernetes 1.34, or in the version that the test names."""
+    kinds = policies(getattr(request, "param", "v1beta1"))
+    with site(tmp_path, a_node("n1"), vgpu.a_node("cards"), kinds=(*VOLCANO, *kinds)) as place:
         yield place
 
 
@@ -121,12 +126,14 @@ def test_what_operators_wrote_on_nodes_goes_on_request(api: KubeClient, run: Run
 
 
 @pytest.mark.parametrize(
-    ("command", "policy"),
+    ("cluster", "command", "policy"),
     [
-        ("stale-policy", "v1beta1/mutatingadmissionpolicies/volcano-vgpu-stale-allocations"),
-        ("policy", "v1/validatingadmissionpolicies/hami-plugins-allocations"),
-        ("policy --nodes", "v1/validatingadmissionpolicies/hami-plugins-node-records"),
+        ("v1", "stale-policy --version v1", "v1/mutatingadmissionpolicies/volcano-vgpu-stale-allocations"),
+        ("v1beta1", "stale-policy", "v1beta1/mutatingadmissionpolicies/volcano-vgpu-stale-allocations"),
+        ("v1beta1", "policy", "v1/validatingadmissionpolicies/hami-plugins-allocations"),
+        ("v1beta1", "policy --nodes", "v1/validatingadmissionpolicies/hami-plugins-node-records"),
     ],
+    indirect=["cluster"],
 )
 def test_policies_are_removed_after_their_bindings(
     api: KubeClient, run: Run, capsys: pytest.CaptureFixture[str], command: str, policy: str

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hami_plugins.allocator.node_locking import NodeLocking
+from hami_plugins.allocator.node_lock_calls import NodeLocking
 from hami_plugins.sandbox.apiserver.faults import DropConnection, Fault, Refuse
 from tests.cluster.api import Api
 from tests.device_plugins.base import DevicePlugin, PluginError
@@ -37,7 +37,7 @@ THEIRS = "2026-11-24T00:00:00Z,default,theirs"
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Device plugins have a second to answer."""
-    monkeypatch.setattr("hami_plugins.allocator.server.NodeLocking", partial(NodeLocking, answer=1.0))
+    monkeypatch.setattr("hami_plugins.allocator.leader.NodeLocking", partial(NodeLocking, answer=1.0))
 
 
 def served(cluster: HamiCluster, *pods: Raw, node: str = "n1") -> None:
@@ -181,7 +181,7 @@ def _bound_by(scheduler: HamiScheduler, pod: Raw) -> bool:
 @pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("again", [True, False], ids=["tried again", "given up"])
 def test_the_next_leader_takes_up_a_lock_whose_pod_was_not_bound(tmp_path: Path, again: bool) -> None:
-    """The allocator ends between lock and Binding: nobody knows there whether the Binding was carried out."""
+    """The allocator ends between lock and Binding: it is unknown there whether the Binding was carried out."""
     with hami(tmp_path, nvidia_node("n1")) as cluster:
         pod, other = cluster.create(a_pod("p"), a_pod("other"))
         cluster.place.server.faults.add(Fault(action=Refuse(500), subresource="binding"))

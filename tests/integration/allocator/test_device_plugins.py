@@ -129,7 +129,7 @@ def test_the_lock_stays_until_all_containers_are_served_init_containers_first(tm
 
 
 class _Watched:
-    """A plugin that has somebody told before it is asked."""
+    """A plugin that calls back before it answers."""
 
     def __init__(self, plugin: DevicePlugin, told: Callable[[], object]) -> None:
         self._plugin, self._told = plugin, told
@@ -240,7 +240,7 @@ def test_a_pod_that_its_plugin_refuses_fails_and_the_next_one_is_served(tmp_path
 
 
 def _one_card_less(cluster: HamiCluster, pod: Raw) -> None:
-    """Somebody has taken a card out of the list of ``wrong``."""
+    """Another client has removed a card from the list of ``wrong``."""
     if pod["metadata"]["name"] == "wrong":
         first = notes_of(pod)[TO_ALLOCATE].split(":")[0]
         cluster.annotate_pod("wrong", {TO_ALLOCATE: f"{first}:;"})
@@ -262,7 +262,7 @@ def test_a_failed_pod_of_a_plugin_without_release_gives_its_lock_back(tmp_path: 
 
 
 def _no_profile(cluster: HamiCluster, pod: Raw) -> None:
-    """Somebody has spoilt the profile of ``wrong``."""
+    """Another client has spoilt the profile of ``wrong``."""
     if pod["metadata"]["name"] == "wrong":
         cluster.annotate_pod("wrong", {"CAMBRICON_DSMLU_PROFILE": "none"})
 

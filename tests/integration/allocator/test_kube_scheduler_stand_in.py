@@ -1,4 +1,4 @@
-"""The stand-in for kube-scheduler asks the allocator as the real one does, and tells a pod why it waits."""
+"""The stand-in for kube-scheduler calls the allocator as the real one does, and emits an event on a waiting pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods are evicted for a pod of higher priority under kube-scheduler: the right ones, and nobody in vain."""
+"""Pods are evicted for a pod of higher priority under kube-scheduler: the right ones, and none in vain."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_explain_reads_from_the_cluster_who_took_the_place_of_an_evicted_pod(
         end(place, "a")
         assert main(["explain", "pod", "default/a", "--kubeconfig", kubeconfig]) == 2
         said = capsys.readouterr().err
-    assert "there is no pod default/a in this cluster; event of its eviction: evicted for pod default/high" in said
+    assert "no pod default/a in this cluster; event of its eviction: evicted for pod default/high" in said
     assert "its place goes to default/high" in said
 
 
@@ -169,7 +169,7 @@ def test_a_dry_run_says_who_would_leave_and_nobody_does(tmp_path: Path) -> None:
 
 
 def test_a_second_pod_waits_for_room_that_is_left_of_the_first_ones_victim(tmp_path: Path) -> None:
-    """The card of the victim has room for both: nobody else is evicted for the second."""
+    """The card of the victim has room for both: no other pod is evicted for the second."""
     with cluster(tmp_path, *two_cards()) as (place, client):
         assert filtered(client, high(place, "one", 20_000)) == []
         wait_for(lambda: ending(place) == {"a"})

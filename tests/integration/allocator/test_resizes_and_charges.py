@@ -1,4 +1,4 @@
-"""A leader books what is asked of running slices, and tells and writes down who holds what."""
+"""A leader books the requests of running slices, and reports and records all allocations."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def sections() -> Mapping[str, list[str]]:
 
 
 class Operator:
-    """Types the lines of the page. What is no program of ours has a double here, by how the line begins."""
+    """Types the lines of the page. Other projects' programs have a double here, by how the line begins."""
 
     def __init__(self, place: Site, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.place, self.folder, self.capsys = place, folder, capsys
@@ -124,7 +124,7 @@ def old_pods(place: Site) -> dict[str, dict[str, Any]]:
 
 
 def as_hami_reads(place: Site) -> dict[str, tuple[Any, ...]]:
-    """What every device is used by, as HAMi's cache makes it from annotations of pods."""
+    """The usage of every device, as HAMi's cache makes it from annotations of pods."""
     reader = RecordReader(shipped())
     found: dict[str, tuple[Any, ...]] = {}
     for raw in place.server.objects("nodes"):

@@ -143,5 +143,5 @@ def test_what_cannot_be_read_is_held_and_told(started: Started, vendor: str) -> 
     findings = client.server._active().session.cache.findings()  # noqa: SLF001 - as audit prints them
     told = next(each for each in findings if each.pods == (f"{case['id']}/{_name(raw)}",))
     assert entry.state.usage[at].memory >= entry.state.shape.devices[at].memory
-    # A Neuron pod whose list is broken also looks larger than its request: that is told first.
+    # A Neuron pod whose list is broken also looks larger than its request: that is reported first.
     assert key in told.text or (vendor.startswith("neuron") and told.finding == "larger-than-request")

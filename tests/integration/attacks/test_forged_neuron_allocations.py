@@ -1,4 +1,4 @@
-"""No user allocates Neuron devices by nodeName and an annotation, and a larger allocation is told."""
+"""No user allocates Neuron devices by nodeName and an annotation, and a larger allocation is reported."""
 
 from __future__ import annotations
 

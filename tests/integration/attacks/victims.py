@@ -60,7 +60,7 @@ class Victim(NamedTuple):
         Path(f"/proc/{self.pid}/clear_refs").write_text("5")
 
     def heaps(self) -> int:
-        """Heaps of threads beside the main one: glibc reserves 64 MiB for each and makes a part of it accessible."""
+        """Heaps of threads besides the main one: glibc reserves 64 MiB for each and makes a part of it accessible."""
         heaps, before, began = 0, "", 0
         for line in Path(f"/proc/{self.pid}/maps").read_text().splitlines():
             region, kind, *_ = line.split()
@@ -112,7 +112,7 @@ class Victim(NamedTuple):
 
 @contextmanager
 def victim(kind: str, folder: Path, prepare: Callable[[], None] | None = None) -> Iterator[Victim]:
-    """A process of this kind beside an embedded API server, once it serves; ``prepare`` runs in it before it begins."""
+    """A process of this kind with an embedded API server, once it serves; ``prepare`` runs in it before it begins."""
     authority = str(a_certificate(folder).certificate)
     pool = urllib3.PoolManager(ca_certs=authority, server_hostname="localhost", assert_hostname="localhost")
     with ApiServer(kinds=(*VOLCANO, *KOORDINATOR)) as server, pool:

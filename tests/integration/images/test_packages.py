@@ -51,7 +51,7 @@ def free_port() -> int:
 
 
 def ask(url: str, body: object = None, **headers: str) -> tuple[int, str]:
-    """The answer of a process on loopback, whoever signed its certificate."""
+    """The answer of a process on loopback, with any certificate."""
     with urllib3.PoolManager(cert_reqs="CERT_NONE") as pool, warnings.catch_warnings():
         warnings.simplefilter("ignore", urllib3.exceptions.InsecureRequestWarning)
         sent = None if body is None else json.dumps(body).encode()

@@ -39,7 +39,7 @@ runpy.run_module("hami_plugins.cli", run_name="__main__", alter_sys=True)
 
 @dataclass
 class Tree:
-    """What the image of a target has in its folder of libraries, in ``home``."""
+    """The library folder of a target's image, in ``home``."""
 
     target: Target
     folder: Path

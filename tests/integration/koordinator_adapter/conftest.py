@@ -1,4 +1,4 @@
-"""The embedded cluster that the adapter's servers run beside."""
+"""The embedded cluster for the adapter's servers."""
 
 from __future__ import annotations
 

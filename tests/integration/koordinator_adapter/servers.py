@@ -34,7 +34,7 @@ LEASE: Final = {"duration": 6.0, "deadline": 5.0, "retry": 0.2}
 
 
 def register(*cards: dict[str, Any]) -> dict[str, str]:
-    """The annotation by which HAMi's agent tells of NVIDIA's cards."""
+    """The annotation in which HAMi's agent lists NVIDIA's cards."""
     return {"hami.io/node-nvidia-register": json.dumps(list(cards))}
 
 
@@ -58,7 +58,7 @@ def a_pod(name: str, limits: dict[str, Any], **metadata: Any) -> dict[str, Any]:
 
 
 class Site:
-    """An API server, and servers of the adapter beside it."""
+    """An API server, and servers of the adapter."""
 
     def __init__(self, server: ApiServer, folder: Path) -> None:
         self.server = server
@@ -119,7 +119,7 @@ class Site:
         return self.metrics[id(server)].metrics.value(name, **labels) or 0.0
 
     def writes(self, server: AdapterServer) -> dict[str, float]:
-        """What a replica has written, by what it did."""
+        """The writes of a replica, by their results."""
         kinds = ("created", "changed", "sums", "labels", "conflict", "failed")
         return {kind: found for kind in kinds if (found := self.value(server, "writes_total", what=kind))}
 

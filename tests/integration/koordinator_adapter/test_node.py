@@ -111,7 +111,7 @@ def test_the_label_goes_with_the_library_and_comes_back_with_it(
     (source / "libvgpu.so").unlink()
     (tmp_path / "vgpu/libvgpu.so").unlink()
     wait_for(lambda: label(cluster) is None, "the label is gone")
-    assert "limits do not hold" in part.problem
+    wait_for(lambda: "limits do not hold" in part.problem, "the reason is known")
     status, said = probe(part, "/readyz")
     assert status == 503
     assert "libvgpu.so" in said

@@ -1,4 +1,4 @@
-"""Device objects and the sums in nodes: made, kept, repaired, and left to whoever else writes them."""
+"""Device objects and the sums in nodes: made, kept, repaired, and left to other writers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def settled(cluster: Site, node: str, count: int) -> list[dict[str, Any]]:
 
 
 def quiet(cluster: Site, server: Any) -> dict[str, float]:
-    """What was written by the time nothing is left to be looked at, nor being looked at."""
+    """All writes by the time no work is left."""
 
     def still() -> bool:
         before = cluster.writes(server)
@@ -372,7 +372,7 @@ def test_somebody_who_changes_our_object_each_time_is_not_fought(cluster: Site) 
 
     wait_for(undone, "it is given up and told")
     assert quiet(cluster, server)["changed"] <= 3
-    # A card that falls ill is something else to say, and is said.
+    # A newly unhealthy card is another message, and is reported.
     change_node(cluster, "n1", card("n1", 0), card("n1", 1, health=False))
     wait_for(lambda: not cluster.devices("n1")[1]["health"], "the illness is published")
 

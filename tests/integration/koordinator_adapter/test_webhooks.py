@@ -54,7 +54,7 @@ def limits(pod: dict[str, Any]) -> dict[str, str]:
 
 
 def warned(server: AdapterServer, cluster: Site, pod: dict[str, Any]) -> list[str]:
-    """What somebody who creates a pod is told; API servers hand it on beside their answer."""
+    """The warnings for the creator of a pod; API servers pass them on with their answer."""
     user = {"username": "alice", "groups": []}
     request = {"uid": "u", "operation": "CREATE", "namespace": "default", "userInfo": user, "object": pod}
     request |= {"kind": {"group": "", "version": "v1", "kind": "Pod"}, "resource": {"resource": "pods"}}
@@ -82,7 +82,7 @@ def test_pods_and_namespaces_with_the_label_are_translated_and_no_others(cluster
     for made in (by_pod, by_namespace):
         assert limits(made) == {SHARED: "2", CORE: "80", MEMORY: "16Gi"}
         assert made["spec"]["schedulerName"] == "koord-scheduler"
-        assert made["spec"]["nodeSelector"] == {ISOLATION: "HAMi-core"}
+        assert made["spec"]["nodeSelector"] == {ISOLATION: "HAMi-core", "node.koordinator.sh/gpu-vendor": "nvidia"}
     assert limits(create(cluster, a_pod("c", HAMI))) == HAMI
     assert limits(create(cluster, a_pod("d", HAMI, labels={OPT_IN: IGNORE}, **inside))) == HAMI
 

@@ -1,4 +1,4 @@
-"""Events over real sockets: what people get to see, and that nobody has to wait for it."""
+"""Events over real sockets: the resulting objects, and that no call waits for them."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ steps = st.one_of(
 
 
 class Told:
-    """What a subscriber makes of the changes that it is told; objects to what cannot be."""
+    """A subscriber's state from its changes; fails on impossible ones."""
 
     def __init__(self) -> None:
         self.view: dict[str, Json] = {}

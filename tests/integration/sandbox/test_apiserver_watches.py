@@ -1,4 +1,4 @@
-"""Open watches over the socket: how they end, what they miss, and that nobody has to poll."""
+"""Open watches over the socket: how they end, what they miss, and that no client has to poll."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods on the emulated kubelet live and end as on a real one, and the API server is told."""
+"""Pods on the emulated kubelet live and end as on a real one, and the API server is notified."""
 
 from __future__ import annotations
 
@@ -147,6 +147,7 @@ def test_a_container_takes_devices_of_several_plugins(kubelet: EmbeddedKubelet, 
     first = trial.start_plugin()
     second = trial.another_plugin("contract.example/t-more")
     second.start()
+    trial.until(lambda: trial.node_amounts(second.resource) == ("4", "4") or None, "the node has both")
     made = app("c").raw(first.resource)
     made["resources"]["limits"][second.resource] = "2"
     pod = trial.phase(trial.pod("p", containers=[made]), "Running")

@@ -124,7 +124,7 @@ class FakeKubelet:
         self.entries = {(entry.pod_uid, entry.container): entry for entry in kept}
 
     def listed(self) -> tuple[ContainerDevices, ...]:
-        """What pod-resources lists: not init containers, and nobody's UID."""
+        """The list of pod-resources: without init containers and UIDs."""
         rows: list[ContainerDevices] = []
         for uid, raw in self.pods.items():
             names = raw["metadata"]["namespace"], raw["metadata"]["name"]

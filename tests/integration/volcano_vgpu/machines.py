@@ -81,7 +81,7 @@ class EmulatedNode:
             found.stop()
 
     def start_agent(self, text: str = "") -> Agent:
-        """An agent that somebody has to stop."""
+        """An agent that the test has to stop."""
         settings = self.settings(text)
         api = replace(self.api, component="agent")
         agent = Agent(
@@ -120,14 +120,14 @@ class EmulatedNode:
         """The node as the API server has it."""
         return self.api.get(paths.node(self.name))
 
-    def allocatable(self) -> int:
+    def allocatable(self, resource: str = NUMBER) -> int:
         """How many slots the node offers."""
-        return int(self.node()["status"].get("allocatable", {}).get(NUMBER, "0"))
+        return int(self.node()["status"].get("allocatable", {}).get(resource, "0"))
 
-    def wait_ready(self, agent: Agent, slots: int) -> None:
-        """Until the agent serves and the node offers that many slots."""
+    def wait_ready(self, agent: Agent, slots: int, resource: str = NUMBER) -> None:
+        """Until the agent serves and the node offers that many slots; a pod that comes earlier never gets any."""
         wait_for(lambda: not agent.trouble, f"the agent is ready, but: {agent.trouble}")
-        wait_for(lambda: self.allocatable() == slots, f"the node offers {slots} slots")
+        wait_for(lambda: self.allocatable(resource) == slots, f"the node offers {slots} {resource}")
 
     def create(self, body: Mapping[str, Any]) -> str:
         """Creates a pod and gives its UID."""

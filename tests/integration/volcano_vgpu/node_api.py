@@ -43,7 +43,7 @@ class NodeApi:
             self._say(ObjectChange("deleted", None, "u1"))
 
     def edit(self, *, annotations: Mapping[str, str | None] | None = None, **status: Mapping[str, str]) -> None:
-        """Somebody else writes."""
+        """Another client writes."""
         with self._lock:
             assert self.node is not None
             _merge(self.node, {"metadata": {"annotations": annotations or {}}, "status": status})

@@ -50,18 +50,13 @@ def pod(name: str, *containers: Mapping[str, Any], ids: str, phase: str = "", **
     return raw_objects.pod(name, *containers, metadata=metadata, scheduler="hami-scheduler", node=NODE, **more)
 
 
-def allocatable(node: Machine, resource: str) -> int:
-    return int(node.node()["status"].get("allocatable", {}).get(resource, "0"))
-
-
 def notes(node: Machine) -> Mapping[str, str]:
     found: Mapping[str, str] = node.node()["metadata"].get("annotations", {})
     return found
 
 
 def wait_ready(node: Machine, agent: Agent, resource: str = GPU) -> None:
-    wait_for(lambda: not agent.trouble, f"the agent is ready, but: {agent.trouble}")
-    wait_for(lambda: allocatable(node, resource) == 20, f"the node offers 20 {resource}")
+    node.wait_ready(agent, 20, resource)
 
 
 def test_a_container_gets_exactly_what_hamis_annotation_has_for_it(node: Machine) -> None:
@@ -107,7 +102,7 @@ def test_a_scheduler_that_asks_whether_the_node_is_alive_is_left_without_an_answ
         node.api.merge_patch(paths.node(NODE), asked)
         node.write_cards(CARDS[0], {**CARDS[1], "problems": ["XID 79: gone"]})
         wait_for(lambda: "health" not in json.loads(notes(node)[REGISTER])[1], "the card is registered as unhealthy")
-        wait_for(lambda: allocatable(node, GPU) == 10, "its slots are gone")
+        wait_for(lambda: node.allocatable(GPU) == 10, "its slots are gone")
         assert notes(node)["hami.io/node-handshake"] == "Requesting_2026-08-14 09:31:07"
 
 
@@ -180,7 +175,7 @@ def test_the_dialect_changes_to_hami_under_a_pod_that_runs_on_and_may_start_agai
         wait_ready(node, agent)
         wait_for(lambda: not [key for key in notes(node) if key.startswith("volcano.sh/")], "Volcano's words are gone")
         wait_for(lambda: "volcano.sh/vgpu-memory" not in node.node()["status"]["capacity"], "and its sums")
-        assert allocatable(node, NUMBER) == 0
+        assert node.allocatable(NUMBER) == 0
         node.kubelet.finish(uid, "main", exit_code=1)
         wait_for(lambda: len(node.kubelet.containers(uid, "main")) == 2, "the container starts again")
         assert node.started(uid) == before
@@ -199,7 +194,7 @@ def test_the_dialect_changes_to_volcano_under_a_pod_that_runs_on_and_may_start_a
     with node.agent() as agent:
         wait_ready(node, agent, NUMBER)
         wait_for(lambda: not [key for key in notes(node) if key.startswith("hami.io/")], "HAMi's words are gone")
-        assert allocatable(node, GPU) == 0
+        assert node.allocatable(GPU) == 0
         node.kubelet.finish(uid, "main", exit_code=1)
         wait_for(lambda: len(node.kubelet.containers(uid, "main")) == 2, "the container starts again")
         assert node.started(uid) == before

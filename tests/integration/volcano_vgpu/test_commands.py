@@ -24,7 +24,7 @@ def free_port() -> int:
 
 
 def page(port: int, path: str) -> tuple[int, str]:
-    """Status and text of a probe, 0 while nobody answers."""
+    """Status and text of a probe, 0 while no server answers."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE) as answer:
             return answer.status, answer.read().decode()

@@ -1,4 +1,4 @@
-"""Cards as the driver tells of them: every field for itself, errors that count, and recovery."""
+"""Cards as the driver reports them: every field separately, errors that count, and recovery."""
 
 from __future__ import annotations
 

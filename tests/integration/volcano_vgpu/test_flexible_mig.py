@@ -72,7 +72,7 @@ class Killing:
 
 
 class Node:
-    """A node with one card in mode MIG, on which an instance of somebody else is."""
+    """A node with one card in mode MIG, which has a foreign instance."""
 
     def __init__(self, root: Path) -> None:
         self.cards = root / "cards.yaml"
@@ -333,7 +333,7 @@ def registered(machine: Machine) -> dict[str, list[int]]:
 def test_a_container_starts_once_its_instance_is_made_and_the_instance_goes_with_it(machine: Machine) -> None:
     machine.write_cards({"uuid": A, "memory": 40960, "mig": [FOREIGN], "migProfiles": CUTS})
     with machine.agent(FLEXIBLE) as agent:
-        wait_for(lambda: not agent.trouble, f"the agent is ready, but: {agent.trouble}")
+        machine.wait_ready(agent, 10, "nvidia.com/gpu")
         assert registered(machine) == {"1g.5gb": [0, 1, 2, 3, 4, 5, 6], "3g.20gb": [0]}
         uid = machine.create(bound("one", place(0)))
         env = machine.started(uid)
@@ -351,7 +351,7 @@ def test_a_container_starts_once_its_instance_is_made_and_the_instance_goes_with
 def test_a_pod_whose_instance_cannot_be_made_has_an_event_with_the_reason(machine: Machine) -> None:
     machine.write_cards({"uuid": A, "memory": 40960, "mig": [FOREIGN], "migProfiles": CUTS})
     with machine.agent(FLEXIBLE) as agent:
-        wait_for(lambda: not agent.trouble, f"the agent is ready, but: {agent.trouble}")
+        machine.wait_ready(agent, 10, "nvidia.com/gpu")
         machine.create(bound("one", place(4, "3g.20gb", 4)))
 
         def told() -> list[str]:
@@ -406,7 +406,7 @@ def test_what_the_driver_does_not_remove_is_named_and_stays_ours(node: Node) -> 
 def test_a_cleaned_node_has_no_instance_and_no_journal_of_the_agent(machine: Machine, *, flexible: bool) -> None:
     machine.write_cards({"uuid": A, "memory": 40960, "mig": [FOREIGN], "migProfiles": CUTS})
     with machine.agent(FLEXIBLE) as agent:
-        wait_for(lambda: not agent.trouble, f"the agent is ready, but: {agent.trouble}")
+        machine.wait_ready(agent, 10, "nvidia.com/gpu")
         uid = machine.create(bound("one", place(0)))
         machine.started(uid)
     machine.api.delete(paths.pod("default", "one"))

@@ -153,7 +153,7 @@ def test_nodes_that_start_together_are_written_twice_each(server: ApiServer, api
 
 
 class Scheduling:
-    """What the scheduler's watch tells."""
+    """The events of the scheduler's watch."""
 
     def __init__(self, api: KubeClient, **chosen: Any) -> None:
         self.needs: list[Needs] = []
@@ -265,7 +265,7 @@ def test_a_restart_of_the_scheduler_makes_the_node_be_written_once(
 def test_a_restored_store_is_followed_and_a_broken_register_repaired(
     server: ApiServer, node: Node, api: KubeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Versions go back: what is newest by its number is what is no longer there."""
+    """Versions go back: the newest by its number no longer exists."""
     monkeypatch.setattr("hami_plugins.kube.reflector._SILENT", 0.5)
     broken = int(node.read()["metadata"]["resourceVersion"])
     words = node.publisher.publish(inventory(card(0)))

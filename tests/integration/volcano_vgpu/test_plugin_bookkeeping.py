@@ -23,7 +23,7 @@ BOUND = 1_795_246_593
 
 
 class Writes:
-    """An API server that patches pods on condition; the watch follows unless it is told to lag."""
+    """An API server that patches pods on condition; the watch follows unless the test makes it lag."""
 
     def __init__(self, pods: NodePods) -> None:
         self.pods = pods

@@ -1,4 +1,4 @@
-"""What other pods have is what the node handed to them, whatever their annotations say today."""
+"""Other pods' allocations are those the node handed to them, whatever their annotations contain today."""
 
 from __future__ import annotations
 

@@ -433,7 +433,7 @@ def test_a_specification_that_cannot_be_read_hides_no_other(node: Node) -> None:
 def test_answers_that_came_to_nothing_are_forgotten(node: Node) -> None:
     """A kubelet with as many slots left as are asked for asks for no preference."""
     node.kubelet.offered = tuple(node.offered[:1])
-    book = node.plugin._book  # noqa: SLF001 - nobody else has to know it
+    book = node.plugin._book  # noqa: SLF001 - private by design
     for at in range(20):
         assert started(node, pod(name=f"p{at}")) == [""]
         node.kubelet.forget(f"uid-p{at}")

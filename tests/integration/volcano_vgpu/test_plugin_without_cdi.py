@@ -1,4 +1,4 @@
-"""Runtimes without CDI: the slice in the answer, where there is no doubt whose it is, and a check before the start."""
+"""Runtimes without CDI: the slice in the answer, if its owner is certain, and a check before the start."""
 
 from __future__ import annotations
 

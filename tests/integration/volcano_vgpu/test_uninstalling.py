@@ -101,7 +101,7 @@ def spoken_for(api: KubeClient, name: str, daemon_set: str) -> None:
 
 
 def test_a_node_is_cleaned_when_its_agent_and_the_daemon_set_are_gone(api: KubeClient) -> None:
-    """As after an uninstallation without hooks, and on a node that nobody chooses any more."""
+    """As after an uninstallation without hooks, and on a node that is no longer selected."""
     installed(api)
     spoken_for(api, "n1", RELEASE.daemon_set)
     spoken_for(api, "n2", "system/two-volcano-vgpu-agent")
@@ -114,7 +114,7 @@ def test_a_node_is_cleaned_when_its_agent_and_the_daemon_set_are_gone(api: KubeC
 
 
 def test_a_node_that_another_release_speaks_for_is_left_to_it(api: KubeClient) -> None:
-    """Although an agent of this one waits there, too."""
+    """Although an agent of this one also waits there."""
     installed(api)
     spoken_for(api, "n1", "system/two-volcano-vgpu-agent")
     assert not [line for line in Uninstaller(api, settings(), RELEASE).remove().removed if line.startswith("node")]

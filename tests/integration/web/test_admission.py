@@ -1,4 +1,4 @@
-"""Webhooks over real sockets: what is asked, what is answered, and what becomes of everything that is no review."""
+"""Webhooks over real sockets: requests, answers, and the handling of everything that is not a review."""
 
 from __future__ import annotations
 

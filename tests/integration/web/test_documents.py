@@ -32,7 +32,7 @@ def room() -> BodyBudget:
 
 @pytest.fixture
 def server(room: BodyBudget) -> Iterator[WebServer]:
-    """One that tells how large a body was, on two paths that share the room."""
+    """A handler that returns the size of a body, on two paths that share the capacity."""
     metrics = DocumentMetrics(Metrics("test"))
     routes = [
         document_route(

@@ -1,4 +1,4 @@
-"""The servers of one replica: what is told about them, and in which order they come and go."""
+"""The servers of one replica: their log, and their order of start and stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections on which no request comes end, and nobody fills the memory with one that does not."""
+"""Connections without a request end, and no client fills the memory with an unfinished one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.waiting import PATIENCE
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n"
 POST = b"POST / HTTP/1.1\r\nhost: x\r\n"
 MOST = 16 * LARGEST
-"""More than a socket holds that nobody reads."""
+"""More than an unread socket holds."""
 
 
 @pytest.fixture

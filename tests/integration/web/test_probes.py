@@ -20,7 +20,7 @@ from hami_plugins.web.server import WebServer
 from tests.waiting import PATIENCE
 
 THREADS = 40
-"""So many there are beside the server's own (``anyio``'s limit)."""
+"""As many as ``anyio``'s limit allows in addition to the server's own."""
 
 CALLS = 60
 

@@ -55,10 +55,10 @@ def nothing_left_open() -> Iterator[None]:
 
 @contextmanager
 def stopping(server: WebServer) -> Iterator[threading.Thread]:
-    """The server is told to stop, and has stopped after the block."""
+    """The server is asked to stop, and has stopped after the block."""
     thread = threading.Thread(target=server.stop)
     thread.start()
-    time.sleep(0.2)  # nothing tells from outside that it has been told
+    time.sleep(0.2)  # no outside sign that it was asked to stop
     yield thread
     thread.join()
 
@@ -75,7 +75,7 @@ def wrapped(line: socket.socket) -> ssl.SSLSocket:
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 def test_who_connects_in_the_moment_of_the_stop_is_not_left_open(tmp_path: Path, tls: bool) -> None:
-    """While the loop is held both come: in its next turn it takes the connection and is told to stop."""
+    """While the loop is held both come: in its next turn it takes the connection and is asked to stop."""
     held = Held(whole_loop=True)
     with nothing_left_open(), ExitStack() as stack:
         server = WebServer(held.app, tls=a_certificate(tmp_path) if tls else None)

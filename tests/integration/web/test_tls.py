@@ -238,7 +238,7 @@ def test_files_that_cannot_be_used_at_the_start_are_an_error_that_names_them(tmp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Odd(Tls):
-    """Files with which something goes wrong that nobody has thought of."""
+    """Files with an unforeseen defect."""
 
     odd: threading.Event
 

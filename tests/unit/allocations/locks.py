@@ -83,7 +83,7 @@ class LockSite:
         self.locks.enter(node, pod, demand)
 
     def decide(self, pod: LockPod, node: NodeName = N1) -> Step:
-        """What that call has to do."""
+        """The next step of that call."""
         return self.locks.decide(node, pod.uid, self.now, self.wall)
 
     def ask(self, pod: LockPod, demand: LockDemand = ONE, node: NodeName = N1) -> Step:

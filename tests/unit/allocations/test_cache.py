@@ -60,7 +60,7 @@ def cards(said: PodAllocation) -> list[str]:
 
 
 def free(cache: AllocationCache, node: NodeName = N1) -> int:
-    """The memory that nobody holds on the node's cards, in MiB."""
+    """The free memory of the node's cards, in MiB."""
     entry = cache.entry(node)
     assert entry is not None
     devices, usage = entry.state.shape.devices, entry.state.usage

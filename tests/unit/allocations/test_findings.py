@@ -1,4 +1,4 @@
-"""What is told of pods that another scheduler bound: what is wrong, with which card, and what to do."""
+"""Findings about pods that another scheduler bound: the defect, the card, and the remedy."""
 
 import re
 

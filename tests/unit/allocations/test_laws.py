@@ -18,7 +18,7 @@ from hami_plugins.allocations.requests import compared, excess
 from hami_plugins.engine.decide import Decider, PodDemand
 from hami_plugins.engine.holdings import InconsistencyKind, flaws_of
 from hami_plugins.engine.intake import PodInfo
-from hami_plugins.engine.inventory import NodeBuilder, RecordReader, with_pods
+from hami_plugins.engine.inventory import NodeBuilder, RecordReader, settled, with_pods
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.nodes import NodeEntry, NodeFacts
 from hami_plugins.model.pods import ContainerAllocation, PodRecord
@@ -186,7 +186,7 @@ class Histories(RuleBasedStateMachine):
             self.cluster.pods[uid] = {**self.cluster.pods[uid], "status": {"phase": "Succeeded"}}
             self.event("Pod", uid, self.cluster.pods[uid])
 
-    # What a scheduler does
+    # Scheduler calls
 
     @precondition(lambda self: self.cluster.pods)
     @rule(pod=picks, node=picks, job=st.sampled_from(["", "train"]))
@@ -321,7 +321,7 @@ class Histories(RuleBasedStateMachine):
         for event in [event for event in self.cluster.events if event.name == uid]:
             self.show_event(event)
 
-    # What the watch does
+    # Watch events
 
     @precondition(lambda self: self.cluster.events)
     @rule(pick=picks)
@@ -404,7 +404,7 @@ class Histories(RuleBasedStateMachine):
         self.cluster.shown_nodes, self.cluster.shown_pods, self.cluster.shown_bound = {}, {}, {}
         self.cluster.answered.clear()
         self.beliefs.clear()
-        # What is on the pods now is all that there is to know.
+        # Only the pods' current annotations are known.
         for uid, raw in self.cluster.pods.items():
             if (
                 uid in self.cluster.as_bound
@@ -443,7 +443,7 @@ class Histories(RuleBasedStateMachine):
                 # A card may have left the node meanwhile; what runs on it goes on.
                 assert {flaw.kind for flaw in flaws_of(record, entry)} <= {InconsistencyKind.STRANGER}, name
 
-    # How it is told
+    # Reports
 
     def judge(self, said: PodAllocation | Declined, intake: PodInfo, name: str, carried: Raw | None = None) -> None:
         """An answer is right by a decision on a node that was built anew."""
@@ -508,7 +508,8 @@ class Histories(RuleBasedStateMachine):
             for uid, held in self.beliefs.items()
             if name in held
         ]
-        return with_pods(self.bare(raw), (record for record in records if record.uid != without))
+        bare = self.bare(raw)
+        return with_pods(bare, (settled(record, bare) for record in records if record.uid != without))
 
     def counted(self, uid: str, raw: Raw) -> PodRecord:
         """What a bound pod holds; one that came with more than it requests holds what its Binding was answered with."""

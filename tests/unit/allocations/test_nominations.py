@@ -1,4 +1,4 @@
-"""Room that is kept for a waiting pod while its victims leave: for nobody else, and not for ever."""
+"""Room that is reserved for a waiting pod while its victims leave: for no other pod, and not for ever."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hami_plugins.allocations.cache import AllocationCache
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.model.cluster import NamespaceQuota
+from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.model.verdicts import Fit
 from hami_plugins.wire import objects
@@ -231,6 +232,35 @@ def test_a_search_sees_victims_of_others_as_leaving_and_not_what_is_kept_for_its
     own = cache.search_view((N1, N2, NodeName("unknown")), {HIGH})
     assert [(each.uid, each.terminating) for each in own.nodes[0].pods] == [(LOW, False)]
     assert own.nodes[1] is cache.entry(N2)
+
+
+def test_a_search_sees_the_same_node_until_it_changes(cache: AllocationCache) -> None:
+    nominate(cache)
+
+    def seen() -> NodeEntry:
+        return cache.search_view((N1,), {HIGH}).nodes[0]
+
+    before = seen()
+    assert seen() is before
+    see(cache, bound(a_pod("late", memory=1_000), "n1", "GPU-n1-0,NVIDIA,1000,0:"))
+    assert [each.name for each in seen().pods] == ["low", "late"]
+
+
+def test_a_search_does_not_count_a_tentative_pod_twice(cache: AllocationCache) -> None:
+    """Its kept room counts and its reservation elsewhere does not, unless a Binding has been answered with that."""
+
+    def seen() -> list[list[PodUid]]:
+        view = cache.search_view((N1, N2), {PodUid("uid-other")}, tentative={HIGH, PodUid("uid-unknown")})
+        return [[each.uid for each in entry.pods] for entry in view.nodes]
+
+    cache.reserve(N2, high(), 0.0)
+    assert seen() == [[LOW], []]
+    nominate(cache)
+    assert seen() == [[LOW, HIGH], []]
+    cache.reserve(N1, high(10_000), 0.0)
+    assert seen() == [[LOW, HIGH], []], "what is reserved where room is kept"
+    cache.allocate(N2, high(), 0.0)
+    assert seen() == [[LOW, HIGH], [HIGH]]
 
 
 def test_a_pod_that_has_reserved_the_room_keeps_it_when_the_reservation_ends(cache: AllocationCache) -> None:

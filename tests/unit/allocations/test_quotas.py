@@ -9,15 +9,19 @@ import pytest
 
 from hami_plugins.allocations.answers import AllocationSource, Declined, PodAllocation
 from hami_plugins.allocations.cache import AllocationCache
+from hami_plugins.allocations.marks import mark
 from hami_plugins.engine import quota
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import PodInfo, Rules, take_in
 from hami_plugins.engine.registry import Registry
-from hami_plugins.model.units import NodeName, PodUid
+from hami_plugins.model.units import MiB, NodeName, PodUid, VendorName
+from hami_plugins.model.vendor import Headroom
 from hami_plugins.model.verdicts import Fit, NoFit, Reason
 from hami_plugins.vendors import nvidia
 from hami_plugins.wire import objects
+from hami_plugins.wire.admission_review import Allowed, Denied
 from tests import raw_objects
+from tests.unit.allocator.products import product
 
 REGISTRY = Registry([nvidia.SPEC])
 N1, N2 = NodeName("n1"), NodeName("n2")
@@ -161,3 +165,17 @@ def test_another_limit_counts_as_room_and_the_same_again_does_not(
     before = cache.freed
     limit(cache, memory)
     assert (cache.freed > before) is more
+
+
+def test_a_pod_above_what_its_namespace_has_left_is_refused_when_it_is_created_with_the_numbers_and_a_remedy() -> None:
+    def left(namespace: str) -> dict[VendorName, Headroom]:
+        return {NVIDIA: Headroom(memory=MiB(1_000))} if namespace == "team" else {}
+
+    found = product(nvidia.SPEC)
+    refused = mark(a_pod(memory=1_001), found, left)
+    assert isinstance(refused, Denied)
+    assert refused.code == 403
+    assert "limits.nvidia.com/gpumem: asks 1,001, 1,000 left" in refused.reason
+    assert "; ask for less, raise the namespace's ResourceQuota, or wait" in refused.reason
+    for fits in (a_pod(memory=1_000), a_pod(memory=1_001, namespace="other")):
+        assert isinstance(mark(fits, found, left), Allowed)

@@ -223,7 +223,7 @@ def with_cores(ids: str, **annotations: str) -> Raw:
 
 
 def in_use(cache: AllocationCache) -> set[str]:
-    """The numbers of n1's Neuron devices that somebody holds a part of."""
+    """The numbers of n1's Neuron devices that are at least partly held."""
     entry = cache.entry(N1)
     assert entry is not None
     used = [name for name, usage in zip(entry.ids, entry.state.usage, strict=True) if usage.slots]
@@ -237,7 +237,7 @@ def test_cores_by_number_are_held_beside_listed_devices_however_often_the_pod_is
         assert in_use(cache) == {"0", "4"}
 
 
-@pytest.mark.parametrize("listed", [LISTED, {}], ids=["beside a list", "alone"])
+@pytest.mark.parametrize("listed", [LISTED, {}], ids=["with a list", "alone"])
 @pytest.mark.parametrize(
     "later",
     [
@@ -295,7 +295,7 @@ def test_cores_that_are_written_beside_a_list_after_the_pod_was_bound_are_not_he
     assert AuditFindingKind.CHANGED in {found.finding for found in cache.findings()}
 
 
-@pytest.mark.parametrize("listed", [LISTED, {}], ids=["beside a list", "alone"])
+@pytest.mark.parametrize("listed", [LISTED, {}], ids=["with a list", "alone"])
 def test_a_pod_that_may_use_every_device_holds_those_that_are_written_down_for_it_later(listed: dict[str, str]) -> None:
     cache, raw = of_cores("8", **listed)
     see(cache, raw)

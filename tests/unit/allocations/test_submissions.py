@@ -1,4 +1,4 @@
-"""What a new pod brings that only schedulers and node agents write is removed, and its author is told."""
+"""Annotations of a new pod that only schedulers and node agents write are removed, and its author is warned."""
 
 from __future__ import annotations
 

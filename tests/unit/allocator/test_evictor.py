@@ -1,4 +1,4 @@
-"""What the evictor does when evictions are refused, when pods change meanwhile, and how many it makes."""
+"""The evictor when evictions are refused, when pods change meanwhile, and the number of its evictions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from hami_plugins.allocator import evictor
 from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.metrics import AllocatorMetrics, EvictionMetrics
 from hami_plugins.allocator.preemption import preemption
@@ -256,6 +257,34 @@ def test_no_more_are_evicted_in_an_hour_than_is_set() -> None:
         wait_for(lambda: made.api.real == ["a", "b"])
 
 
+def test_no_more_leave_at_a_time_than_is_set_but_a_set_that_leaves_alone() -> None:
+    with site(atOnce=2) as made:
+        two_low(made)
+        made.refused()
+        wait_for(lambda: made.api.real == ["a"])
+        wait_for(lambda: not made.evictor.allows(2))
+        assert made.evictor.allows(1), "one leaves, so one more may"
+        made.gone("a")
+        assert made.evictor.allows(3), "what has to leave together leaves where no other pod does"
+
+
+def test_of_too_many_pods_that_wait_the_one_that_waits_longest_has_to_be_refused_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(evictor, "WAITING", 2)
+    monkeypatch.setattr(evictor, "RETRIED", 0)
+    made = Site(ScriptedApi())
+    two_low(made)
+    for name in ("first", "second", "third"):
+        made.waiting(name, 40_000)
+        made.refused(name)
+    made.evictor.start()
+    wait_for(lambda: sorted(made.kept) == ["second", "third"])
+    settled()
+    made.evictor.stop()
+    assert made.api.reasons("first") == []
+
+
 def test_of_pods_that_wait_the_most_important_is_first() -> None:
     with site(perHour=1) as made:
         made.evictor.stop()
@@ -294,7 +323,7 @@ def test_a_pod_that_the_watch_shows_later_than_the_scheduler_asks_is_not_forgott
 
 
 def test_a_new_leader_has_pods_tried_again_that_waited_for_the_last_one() -> None:
-    """One of them had its room kept, and nobody was evicted yet; the turn of the others had not come."""
+    """One of them had its room reserved, and no pod was evicted yet; the turn of the others had not come."""
     made, retried = Site(ScriptedApi(), priorityClasses=["urgent"]), list[str]()
     two_low(made)
     for name, more in (("begun", {}), ("urgent", {"priorityClassName": "urgent"}), ("plain", {})):

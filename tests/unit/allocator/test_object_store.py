@@ -1,4 +1,4 @@
-"""What a store of objects shows is one value until something changes, and the next says what that was."""
+"""A view of the object store is one value until something changes, and the next contains the changes."""
 
 from __future__ import annotations
 

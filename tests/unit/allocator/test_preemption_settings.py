@@ -1,4 +1,4 @@
-"""For whom the allocator evicts, as its settings say."""
+"""The pods for which the allocator evicts, by its settings."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What waiting pods are told, and how often."""
+"""Events of waiting pods, and their rate."""
 
 from __future__ import annotations
 
 from hami_plugins.allocations.cache import AllocationCache
-from hami_plugins.allocator.refusal_notes import ToldPods, allocation_note, refusal_note
+from hami_plugins.allocator.refusal_notes import NotifiedPods, allocation_note, refusal_note
 from hami_plugins.engine.decide import Decider
 from hami_plugins.model.devices import AllocatedShare
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName, PodUid
@@ -52,7 +52,7 @@ def test_an_allocation_names_some_devices_and_counts_the_others() -> None:
 
 
 def test_a_pod_is_told_each_cause_once_until_its_event_is_gone_or_it_waits_no_longer() -> None:
-    told = ToldPods()
+    told = NotifiedPods()
     assert told.first(UID, MEMORY, 0.0)
     assert not told.first(UID, MEMORY, 3_599.0)
     assert told.first(UID, QUOTA, 10.0)
@@ -64,7 +64,7 @@ def test_a_pod_is_told_each_cause_once_until_its_event_is_gone_or_it_waits_no_lo
 
 
 def test_no_more_pods_are_remembered_than_fit() -> None:
-    told = ToldPods()
+    told = NotifiedPods()
     for at in range(10_001):
         told.first(PodUid(str(at)), MEMORY, 0.0)
     assert told.first(PodUid("0"), MEMORY, 1.0)

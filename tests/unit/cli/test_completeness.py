@@ -1,4 +1,4 @@
-"""What a listing lacks although every cluster has it: a plan on it says so, and ``--strict`` refuses it."""
+"""Kinds that every cluster has and a listing lacks: a plan on it reports them, and ``--strict`` refuses it."""
 
 from __future__ import annotations
 

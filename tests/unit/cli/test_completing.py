@@ -1,4 +1,4 @@
-"""Completion: what a shell is offered, and what kubectl is told."""
+"""Completion: the shell's suggestions, and the arguments for kubectl."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_what_begins_so_is_offered(found: list[str], offered: list[str]) -> None
     [
         pytest.param(["ve"], {"vet", "vendors", "version"}, id="commands"),
         pytest.param(["plan", "--fleet", "mi"], {"mixed"}, id="values"),
-        pytest.param(["plan", "--no"], {"--no-headers"}, id="options"),
+        pytest.param(["plan", "--no"], {"--no-headers", "--node-groups"}, id="options"),
         pytest.param(["explain", ""], {"pod", "job"}, id="kinds"),
         pytest.param(["completion", "p"], {"powershell"}, id="shells"),
         pytest.param(["plan", "--assigner", "w"], {"webhook"}, id="modes"),

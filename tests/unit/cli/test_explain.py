@@ -92,7 +92,7 @@ def test_explanations_are_as_the_schema_says(type_in: Type, dump: Path, words: l
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        pytest.param(["pod", "rums"], "there is no pod default/rums .*default/runs", id="no such pod"),
+        pytest.param(["pod", "rums"], "no pod default/rums .*default/runs", id="no such pod"),
         pytest.param(["node", "n"], "'node' cannot be explained", id="no such kind"),
         pytest.param(["pod", "runs", "-A"], "leave out the names", id="names and all"),
     ],
@@ -181,14 +181,14 @@ def test_a_job_of_which_volcano_has_made_no_pods_says_what_holds_it(
     other = {**group, "metadata": {"name": f"other-{UID}", "namespace": "default"}}
     said = type_in("explain", "job", "train", "--snapshot", with_job(dump, other, group, *queues))
     assert (said.code, said.out) == (2, "")
-    assert "there is no pod of a job default/train in this cluster" in said.err
+    assert "no pod of a job default/train in this cluster" in said.err
     assert said.err.rstrip().endswith(words.format(uid=UID))
 
 
 def test_a_job_that_nobody_knows_and_none_at_all_are_told(type_in: Type, dump: Path) -> None:
     said = type_in("explain", "job", "lab/far", "--snapshot", dump)
     assert said.code == 2
-    assert said.err.rstrip().endswith("there is no pod of a job lab/far in this cluster")
+    assert said.err.rstrip().endswith("no pod of a job lab/far in this cluster")
     said = type_in("explain", "job", "--snapshot", dump)
     assert said.code == 2
     assert "name the job to explain" in said.err
@@ -241,5 +241,5 @@ def test_a_workload_is_explained_by_one_of_its_pods(
 def test_a_workload_without_pods_is_said_to_have_none(type_in: Type, dump: Path) -> None:
     said = type_in("explain", "deploy/web", "--snapshot", dump)
     assert said.code == 2
-    assert "there is no pod of a deployment default/web" in said.err
+    assert "no pod of a deployment default/web" in said.err
     assert "name the statefulset" in type_in("explain", "sts", "--snapshot", dump).err

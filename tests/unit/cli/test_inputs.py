@@ -23,7 +23,7 @@ from tests.unit.plan.plans import REGISTRY, asking
 
 
 class Terminal(io.StringIO):
-    """What is printed, where somebody looks."""
+    """The output on a terminal."""
 
     def isatty(self) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""Neuron nodes and pods that say odd things: what is held, what is told, and what goes on."""
+"""Odd Neuron nodes and pods: what they hold, which findings they have, and that the rest continues."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("packs_vendors")
 
 
 def aws_bound(name: str, node: str, ids: str, **limits: int | str) -> dict[str, object]:
-    """A pod that AWS's scheduler extension, or somebody by hand, has given numbers."""
+    """A pod to which AWS's scheduler extension, or a user by hand, has given numbers."""
     found = a_pod(name, node, "", **limits)
     found["metadata"]["annotations"] = {"AWS_NEURON_IDS": ids, "NEURON_ALLOCATED": "true"}  # type: ignore[index]
     return found

@@ -75,7 +75,7 @@ def test_nothing_to_show_is_one_line(type_in: Type) -> None:
     ("words", "error"),
     [
         (("cpu-onyl",), "no node is called cpu-onyl; the cluster has 6, such as cpu-only"),
-        (("--vendor", "nobody"), "--vendor nobody: there is no such vendor; there are NVIDIA, "),
+        (("--vendor", "nobody"), "--vendor nobody: unknown vendor; known are NVIDIA, "),
         (("--watch",), "--watch follows a live cluster; leave out --snapshot and --fleet"),
         (("--html", "/nowhere/a.html"), "--html /nowhere/a.html: folder /nowhere does not exist"),
     ],

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from hami_plugins.inputs import fleets
+from tests import pool_objects
 from tests.schema import ADAPTER
 from tests.unit.cli.conftest import FITS, SERVICE, TOO_BIG, Type
 from tests.unit.queueing.test_cycle import a_node, a_pod
@@ -293,6 +294,14 @@ def test_a_bad_dump_is_named(type_in: Type, job: Path, tmp_path: Path, dump: byt
     assert complaint in said.err
 
 
+def test_a_cluster_of_nothing_but_a_node_pool_is_planned_on(type_in: Type, tmp_path: Path) -> None:
+    dump = tmp_path / "dump.json"
+    dump.write_text(json.dumps({"kind": "List", "items": [pool_objects.a_node_pool()]}), encoding="utf-8")
+    said = type_in("plan", "-f", "-", "--snapshot", dump, stdin=json.dumps(pool_objects.a_waiting_pod()))
+    assert said.code == 1
+    assert "-> fits after 1 more trn1.32xlarge of NodePool trn, no limit" in said.out
+
+
 def test_a_broken_object_hides_no_healthy_one(type_in: Type, job: Path, tmp_path: Path) -> None:
     dump = tmp_path / "dump.json"
     listing = json.loads(a_listing())
@@ -334,4 +343,4 @@ def test_what_a_release_does_otherwise_is_said_when_it_is_asked_for(type_in: Typ
 def test_a_scheduler_that_nobody_knows_is_an_error(type_in: Type, job: Path) -> None:
     said = type_in("plan", "-f", job, "--fleet", "t4x1", "--scheduler", "slurm")
     assert said.code == 2
-    assert "--scheduler slurm: no release; write volcano-1.14 or volcano-1.14.1" in said.err
+    assert "--scheduler slurm: not a known release; write volcano-RELEASE with one of 1.14.0, 1.14.1" in said.err

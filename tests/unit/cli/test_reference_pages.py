@@ -8,14 +8,16 @@ from types import ModuleType
 import pytest
 
 from hami_plugins.vet import RULES
-from tests.golden import commands_page, metrics_page, rules_page, values_page, vendors_page
+from tests.golden import commands_page, metrics_page, releases_page, rules_page, support_page, values_page, vendors_page
 from tests.source_texts import source_texts
 
 pytestmark = pytest.mark.usefixtures("packs_vendors")
 
 
 @pytest.mark.parametrize(
-    "written", [commands_page, metrics_page, rules_page, values_page, vendors_page], ids=lambda module: module.__name__
+    "written",
+    [commands_page, metrics_page, releases_page, rules_page, support_page, values_page, vendors_page],
+    ids=lambda module: module.__name__,
 )
 def test_the_page_is_what_the_program_has(written: ModuleType) -> None:
     assert written.PAGE.read_text(encoding="utf-8") == written.page(), f"python -m {written.__name__}"

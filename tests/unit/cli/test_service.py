@@ -30,3 +30,29 @@ def test_a_signal_that_comes_while_the_main_thread_holds_a_lock_ends_the_process
     done = subprocess.run(command, cwd=Path.cwd(), timeout=60, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "signal_received" in done.stdout + done.stderr
+
+
+SERVED = """
+import os, signal, sys
+from hami_plugins.cli.kit.service import serve
+
+class Process:
+    addresses = {}
+
+    def start(self):
+        print("interval", sys.getswitchinterval())
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def stop(self):
+        pass
+
+sys.exit(serve(Process(), "process"))
+"""
+
+
+def test_a_thread_that_computes_lets_the_one_that_answers_go_first_within_two_milliseconds() -> None:
+    command = [sys.executable, "-c", SERVED]
+    done = subprocess.run(command, cwd=Path.cwd(), timeout=60, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (interval,) = [float(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("interval")]
+    assert interval <= 0.002

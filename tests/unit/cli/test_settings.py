@@ -53,7 +53,7 @@ def values_for(setting: Setting) -> list[str]:
 
 
 def held(model: BaseModel, variable: str, prefix: str) -> Any:
-    """What a model has at the path of a variable."""
+    """The value of a model at the path of a variable."""
     found: Any = model
     for part in variable.removeprefix(prefix).split("__"):
         found = getattr(found, part.lower(), None)
@@ -176,7 +176,7 @@ def test_the_table_says_which_file_and_which_variables(type_in: Type) -> None:
 def test_an_unknown_name_is_answered_with_near_ones(type_in: Type, name: str, near: str) -> None:
     said = type_in("settings", name)
     assert (said.code, said.out) == (2, "")
-    assert said.err.startswith(f"error: there is no setting '{name}'; {near}")
+    assert said.err.startswith(f"error: no setting '{name}'; {near}")
 
 
 class Inner(BaseModel):

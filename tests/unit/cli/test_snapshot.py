@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests import pool_objects
 from tests.unit.cli.conftest import Type
 
 
@@ -54,3 +55,9 @@ def test_a_snapshot_of_a_dump_can_be_yaml(type_in: Type) -> None:
 
 def test_there_is_no_snapshot_of_nothing(type_in: Type) -> None:
     assert type_in("snapshot", "--snapshot", "-", stdin='{"kind": "List", "items": []}').code == 2
+
+
+def test_a_node_pool_without_nodes_is_a_cluster(type_in: Type) -> None:
+    dump = json.dumps({"kind": "List", "items": [pool_objects.a_node_pool()]})
+    said = json.loads(type_in("snapshot", "--snapshot", "-", stdin=dump).out)
+    assert [each["kind"] for each in said["items"]] == ["NodePool"]

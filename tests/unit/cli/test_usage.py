@@ -1,4 +1,4 @@
-"""``--usage``: what containers use, beside an explanation and on the page of a plan."""
+"""``--usage``: containers' usage, next to an explanation and on the page of a plan."""
 
 from __future__ import annotations
 

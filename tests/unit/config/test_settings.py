@@ -146,8 +146,10 @@ def test_defaults_that_volcano_does_not_read_are_concerns() -> None:
 def test_the_release_of_volcano_is_one() -> None:
     found = settings.parse("version: 1\nvolcano: {release: v1.14.1, assigner: webhook}\n").volcano
     assert (found.release, found.assigner) == ("v1.14.1", "webhook")
-    with pytest.raises(ConfigError, match=r"volcano.release.*not a release of Volcano; write one such as 1.14.1"):
+    with pytest.raises(ConfigError, match=r"volcano.release.*not a known release of Volcano; write one of 1.14.0, "):
         settings.parse("version: 1\nvolcano: {release: latest}\n")
+    with pytest.raises(ConfigError, match=r"not a known release of Volcano.*1.17.0"):
+        settings.parse("version: 1\nvolcano: {release: 1.17.0}\n")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hami_plugins.defrag import goals
-from hami_plugins.defrag.running import RunningPods
+from hami_plugins.defrag.running_pods import RunningPods
 from hami_plugins.engine.intake import PodInfo, Rules
 from hami_plugins.errors import ManifestError
 from hami_plugins.model.cluster import ClusterSnapshot
@@ -84,7 +84,7 @@ def test_a_request_may_ask_for_cpu() -> None:
         ("a/b/c", "--for a/b/c: write"),
         ("pod/", "--for pod/: write"),
         ("/w", "--for /w: write"),
-        ("job/default/none", "there is no pod of a job default/none"),
+        ("job/default/none", "no pod of a job default/none"),
     ],
 )
 def test_words_that_name_nothing_are_refused(words: str, why: str) -> None:

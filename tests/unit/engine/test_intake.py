@@ -188,7 +188,7 @@ def test_a_request_of_devices_without_a_limit_makes_no_pod() -> None:
 
 def test_a_request_of_devices_beside_another_limit_makes_no_pod() -> None:
     found = uncreated({COUNT: 1, MEMORY: 100}, {COUNT: 2, MEMORY: 100})
-    assert f"refuses 2 {COUNT} as the request beside a limit of 1" in found.refusal
+    assert f"refuses 2 {COUNT} as the request with a limit of 1" in found.refusal
 
 
 def test_a_limit_that_the_webhook_writes_beside_the_request_makes_no_pod() -> None:

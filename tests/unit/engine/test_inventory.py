@@ -148,7 +148,7 @@ def record(
 
 
 class TestRecords:
-    """What a placed pod holds is what its annotations say."""
+    """The allocation of a placed pod is that of its annotations."""
 
     def test_each_segment_belongs_to_its_container(self) -> None:
         allocations, problems = record(

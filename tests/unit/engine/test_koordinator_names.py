@@ -14,7 +14,7 @@ CARD = "nvidia.com/gpu"
     ("name", "among", "placed_here", "read"),
     [
         pytest.param(CARD, (), True, ("koordinator.sh/gpu", 200), id="whole cards"),
-        pytest.param(CARD, (CARD, "cpu"), True, ("koordinator.sh/gpu", 200), id="beside plain resources"),
+        pytest.param(CARD, (CARD, "cpu"), True, ("koordinator.sh/gpu", 200), id="with plain resources"),
         pytest.param(CARD, ("nvidia.com/gpumem",), True, (CARD, 2), id="parts of HAMi's"),
         pytest.param(CARD, ("koordinator.sh/gpu-core",), True, (CARD, 2), id="parts of Koordinator's"),
         pytest.param(CARD, ("kubernetes.io/gpu-core",), True, (CARD, 2), id="parts by a deprecated name"),

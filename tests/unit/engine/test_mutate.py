@@ -52,7 +52,7 @@ def test_a_pod_needs_an_application_container() -> None:
 
 
 class TestSchedulers:
-    """Whose pod it is."""
+    """The owner of the pod."""
 
     def test_another_schedulers_pod_is_not_ours(self) -> None:
         pod = a_pod(scheduler="volcano", node="n1")

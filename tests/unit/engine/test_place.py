@@ -275,9 +275,9 @@ def test_later_containers_try_devices_in_the_order_that_earlier_ones_left() -> N
 def test_only_a_pod_with_several_requests_may_lose_its_place_when_another_pod_leaves() -> None:
     """Containers are served one after another, each where the policy likes it best, as HAMi serves them.
 
-    Here the large card is kept for the second container as long as somebody is on the small one. A request by itself
-    meets the same checks on every card, and none of them gets stricter when a share is taken away; that law is held
-    against random histories.
+    Here the large card is kept for the second container as long as a pod uses the small one. A request by itself meets
+    the same checks on every card, and none of them gets stricter when a share is taken away; that law is held against
+    random histories.
     """
     small, large = (a_device(model="Acme One", memory=memory) for memory in (12_000, 16_000))
     pair = a_demand(a_request(memory=8_000), a_request(memory=14_000))

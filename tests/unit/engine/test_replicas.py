@@ -29,7 +29,7 @@ CHANGED: Mapping[str, Any] = {
     "priority": 1,
     "priority_class": "high",
     "runtime_class": "nvidia",
-    "gated": True,
+    "gates": ("a",),
     "terminating": True,
     "init_finished": True,
     "constraints": NodeConstraints(node=None, selector=(("a", "b"),)),
@@ -41,6 +41,7 @@ CHANGED: Mapping[str, Any] = {
     "disruption": "PreemptionByScheduler",
     "claims": (PodClaim("c"),),
     "native_group": "scheduling.k8s.io/g",
+    "template_requests": (("cpu", 1),),
 }
 
 

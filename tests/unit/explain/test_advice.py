@@ -1,4 +1,4 @@
-"""What is said of a change that would let a pod fit."""
+"""Messages about a change that would let a pod fit."""
 
 from dataclasses import replace
 

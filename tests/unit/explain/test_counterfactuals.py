@@ -1,4 +1,4 @@
-"""The changes that help a pod as somebody wrote it: admission, the webhook's amounts and the quota are in them."""
+"""The changes that help a pod as its author wrote it: admission, the webhook's amounts and the quota are in them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -75,7 +75,7 @@ def test_an_impossible_pod_of_any_vendor_is_offered_a_change_that_really_works(
 
 
 def test_a_whole_card_that_becomes_a_part_is_no_longer_exclusive() -> None:
-    """The webhook gives all cores to who asks for a whole card, so an amount of memory changes the cores, too."""
+    """The webhook gives all cores to a request for a whole card, so an amount of memory changes the cores as well."""
     planner = Planner(Registry(BUILTIN))
     fleet = library.load_fleet("t4x1")
     fleet = fleet.only(lambda entry: entry is fleet.nodes[0])

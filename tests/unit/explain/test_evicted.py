@@ -1,4 +1,4 @@
-"""Who took the place of an evicted pod, as far as the listing tells."""
+"""Which pod took the place of an evicted pod, as far as the listing shows it."""
 
 from __future__ import annotations
 

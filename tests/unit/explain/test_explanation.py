@@ -220,7 +220,7 @@ def test_a_pod_can_be_named_with_its_namespace_or_is_in_the_default_one() -> Non
 )
 def test_a_pod_that_does_not_exist_is_an_error_that_names_what_could_be_meant(name: str, near: str) -> None:
     node = with_pods(a_node("a"), [a_pod_on("card-0", 1, name="train")])
-    with pytest.raises(ManifestError, match=f"there is no pod {name}") as error:
+    with pytest.raises(ManifestError, match=f"no pod {name}") as error:
         explain(replace(a_snapshot(node), pending=(asking(1),)), name, planner())
     assert near in str(error.value)
 

@@ -1,4 +1,4 @@
-"""What is said of refusals and choices: each sentence has what was asked, the most there is, and all there is."""
+"""Messages about refusals and choices: each sentence has the requested, the largest and the total amount."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,6 +21,7 @@ from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName
 from hami_plugins.model.vendor import Headroom, VendorSpec
 from hami_plugins.model.verdicts import Reason
 from hami_plugins.vendors import BUILTIN, nvidia, volcano
+from neuron_topology.core import vendor as neuron
 from tests import acme, acme_variants
 from tests.builders import ACME, COUNT, a_device, a_node, a_request, a_snapshot, used
 from tests.unit.suggest.questions import a_busy_node, a_pod_on, facts, wanting
@@ -251,6 +252,15 @@ def test_a_percentage_that_no_node_offers_is_said_with_what_nodes_do_offer() -> 
     assert said(wanting(constraints=asked), [ONE], spec=volcano.SPEC) == (
         "1 of 1 node: volcano.sh/vgpu-memory-percentage: asked 50; there is none "
         "(write volcano.sh/vgpu-memory, or have the nodes' agents offer it)"
+    )
+
+
+def test_an_old_name_that_a_vendor_still_reads_is_said_with_the_present_one_where_no_node_has_it() -> None:
+    older = "aws.amazon.com/neurondevice"
+    asked = NodeConstraints(requests=((older, NANO),))
+    assert said(wanting(constraints=asked), [ONE], spec=neuron.SPEC) == (
+        f"1 of 1 node: {older}: asked 1; there is none "
+        "(AWS's plugin no longer offers this name; write aws.amazon.com/neuron)"
     )
 
 

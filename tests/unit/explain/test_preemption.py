@@ -1,4 +1,4 @@
-"""What is said of evictions, line by line."""
+"""Messages about evictions, line by line."""
 
 from __future__ import annotations
 

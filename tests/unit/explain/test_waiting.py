@@ -71,8 +71,8 @@ def test_a_request_that_means_nothing_is_told_as_it_is_refused() -> None:
 
 
 def test_gates_and_blocking_reasons_come_before_devices() -> None:
-    (group,) = told(intakes(replace(a_request(20_000), gated=True))).groups
-    assert group.why.startswith("has scheduling gates")
+    (group,) = told(intakes(replace(a_request(20_000), gates=("a",)))).groups
+    assert group.why == "has the scheduling gate a; no scheduler looks at it before it is removed"
     found = waiting(intakes(a_request()), a_snapshot(a_node("a")), PLANNER, blocked=lambda _intake: "its gang is away")
     assert found.groups[0].why == "its gang is away"
 

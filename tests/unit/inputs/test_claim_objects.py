@@ -78,7 +78,7 @@ def test_kinds_of_other_groups_are_others() -> None:
 
 
 def test_manifests_bring_their_own_claims_and_templates() -> None:
-    """They count beside those of the cluster, and in place of those of their names."""
+    """They count in addition to those of the cluster, and replace those of the same name."""
     text = json.dumps(
         {"apiVersion": "v1", "kind": "List", "items": [a_template("t", a_request()), a_pod(template="t")]}
     )

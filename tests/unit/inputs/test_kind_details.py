@@ -89,7 +89,7 @@ def notes(found: Submission) -> str:
         pytest.param(
             workflow(steps([call("gpu", withItems=[1, 2, 3]), call("cpu", withItems=[1, 2, 3])]), parallelism=2),
             ["x-gpu-[0-1]", "x-cpu-[0-1]"],
-            "at most 2 of these pods run at once; steps that run later are planned beside the others",
+            "at most 2 of these pods run at once; steps that run later are planned at the same time",
             id="capped as a whole",
         ),
         pytest.param(
@@ -144,10 +144,10 @@ def test_a_step_may_call_a_template_of_another_object(wide: bool, kind: str) -> 
     ("made", "why"),
     [
         (workflow({"name": "main", "steps": "gpu"}), "spec.templates[0].steps: has to be a list of lists of steps"),
-        (workflow(steps([call("none")])), "steps[0][0].template: there is no template 'none' among spec.templates"),
+        (workflow(steps([call("none")])), "steps[0][0].template: no template 'none' among spec.templates"),
         (
             workflow(dag(call("gpu", dependencies=["none"]))),
-            "spec.templates[0].dag.tasks[0].dependencies: there is no task 'none' in this dag",
+            "spec.templates[0].dag.tasks[0].dependencies: no task 'none' in this dag",
         ),
         (
             workflow(steps([call("gpu", withSequence={"count": "many"})])),
@@ -158,7 +158,7 @@ def test_a_step_may_call_a_template_of_another_object(wide: bool, kind: str) -> 
             a_document(
                 "JobFlow", {"flows": [{"name": "t", "dependsOn": {"targets": ["none"]}}]}, "flow.volcano.sh/v1alpha1"
             ),
-            "spec.flows[0].dependsOn.targets: there is no flow 'none' in this JobFlow",
+            "spec.flows[0].dependsOn.targets: no flow 'none' in this JobFlow",
         ),
         (a_document("RayCluster", {"headGroupSpec": {"template": TEMPLATE}, "workerGroupSpecs": [{}]}, "ray.io/v1"),
          "spec.workerGroupSpecs[0]: template is missing"),

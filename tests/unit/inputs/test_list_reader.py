@@ -216,6 +216,17 @@ def test_a_group_with_a_mistake_is_a_group_all_the_same() -> None:
     assert len(found.problems) == 1
 
 
+def test_a_workload_is_a_gang_where_it_is_of_kubernetes_and_nothing_where_it_is_of_kueue() -> None:
+    def workload(group: str) -> Raw:
+        policy = {"name": "all", "policy": {"gang": {"minCount": 3}}}
+        metadata = {"name": "w", "namespace": "ns"}
+        return {"apiVersion": group, "kind": "Workload", "metadata": metadata, "spec": {"podGroups": [policy]}}
+
+    of_kubernetes, of_kueue = read(workload("scheduling.k8s.io/v1alpha1")), read(workload("kueue.x-k8s.io/v1beta1"))
+    assert [group.min_member for group in of_kubernetes.pod_groups.values()] == [3]
+    assert (of_kueue.pod_groups, of_kueue.problems) == ({}, ())
+
+
 def test_the_snapshot_is_as_old_as_the_latest_time_in_it() -> None:
     stamped = [
         {"kind": "Queue", "metadata": {"name": name, "creationTimestamp": f"1970-01-01T00:0{at}:00Z"}}

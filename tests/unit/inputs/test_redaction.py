@@ -194,7 +194,7 @@ def a_secretive_cluster() -> list[Any]:
         namespace="payroll",
         affinity=affinity,
         tolerations=[{"key": "for", "operator": "Equal", "value": "payroll"}],
-        schedulingGates=[{"name": "secret-gate"}],
+        schedulingGates=[{"name": "secret-gate"}, {"name": "kueue.x-k8s.io/admission"}],
         priorityClassName="secret-first",
         initContainers=[{"name": "secret-init"}],
     )
@@ -255,7 +255,7 @@ def test_what_belonged_together_still_does() -> None:
     rack = term["matchExpressions"][0]
     assert rack["values"] == [_metadata(node)["labels"][rack["key"]]]
     assert spec["tolerations"][0]["value"] == node["spec"]["taints"][0]["value"]  # type: ignore[index]
-    assert spec["schedulingGates"] == [{"name": "gate"}]
+    assert spec["schedulingGates"] == [{"name": "gate"}, {"name": "kueue.x-k8s.io/admission"}]
     assert spec["priorityClassName"] == group["spec"]["priorityClassName"] == _metadata(first)["name"]  # type: ignore[index]
     (apart,) = spec["affinity"]["podAntiAffinity"][REQUIRED]
     assert apart["labelSelector"]["matchLabels"]["volcano.sh/queue-name"] == _metadata(queue)["name"]
@@ -494,6 +494,13 @@ def test_wished_models_stay_as_far_as_they_are_published(asked: str, made: str) 
     pod["metadata"].pop("labels")
     (found,) = Redactor([pod], REGISTRY).cluster()
     assert _annotations(found) == {"nvidia.com/use-gputype": made}
+
+
+@pytest.mark.parametrize(("value", "stays"), [("A100-10.1.2", True), ("A100-10.1.2.3", False)])
+def test_a_published_word_with_an_address_behind_it_does_not_stay(value: str, stays: bool) -> None:
+    node = {"kind": "Node", "metadata": {"name": "n", "labels": {"nvidia.com/gpu.product": value}}}
+    (found,) = Redactor([node], REGISTRY).cluster()
+    assert (value in json.dumps(found)) is stays
 
 
 def test_containers_that_an_annotation_names_are_those_of_the_pod() -> None:

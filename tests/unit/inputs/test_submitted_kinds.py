@@ -1,4 +1,4 @@
-"""What people submit, kind by kind: how many pods it comes to, which of them start together, and what is said of it."""
+"""Submitted objects, kind by kind: the number of pods, which of them start together, and the notes."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ FAULTY = [
         "Workflow",
         "argoproj.io/v1alpha1",
         {"entrypoint": "main", "templates": []},
-        "spec.entrypoint: there is no template 'main' among spec.templates",
+        "spec.entrypoint: no template 'main' among spec.templates",
     ),
     (
         "JobFlow",
@@ -245,7 +245,7 @@ FAULTY = [
             },
             "replicas": 1,
         },
-        "podCliqueScalingGroups[0].cliqueNames: there is no clique 'b' in this set",
+        "podCliqueScalingGroups[0].cliqueNames: no clique 'b' in this set",
     ),
     (
         "PodClique",

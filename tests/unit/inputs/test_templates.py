@@ -72,7 +72,7 @@ def test_the_agents_that_would_run_there_decide_in_whose_words_it_speaks() -> No
 def test_an_unknown_shape_names_the_known_ones() -> None:
     with pytest.raises(WireError, match=r"no such shape.*l40sx4"):
         completing()(a_node({SHAPE: "t5x5"}))
-    with pytest.raises(ConfigError, match=r"templates\[1\]\.node.*there is no shape 't5x5'.*l40sx4"):
+    with pytest.raises(ConfigError, match=r"templates\[1\]\.node.*no shape 't5x5'.*l40sx4"):
         completing(
             NodeTemplate(labels={"a": "b"}, node={"shape": "l40sx4"}),
             NodeTemplate(labels={"a": "b"}, node={"shape": "t5x5"}),

@@ -26,7 +26,7 @@ class Listing:
 
 
 def labelled(name: str, manager: str | None) -> Raw:
-    """A node with the label, written by this manager of fields; ``None`` where nothing says by whom."""
+    """A node with the label, written by this field manager; ``None`` if the writer is unknown."""
     fields: Raw = {"f:metadata": {"f:labels": {f"f:{ISOLATION}": {}}}}
     managed = {} if manager is None else {"managedFields": [{"manager": manager, "fieldsV1": fields}]}
     return {"metadata": {"name": name, "labels": {ISOLATION: "HAMi-core"}, **managed}}

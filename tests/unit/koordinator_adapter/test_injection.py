@@ -164,7 +164,7 @@ def test_a_pod_is_limited_once_all_its_containers_are_and_the_record_has_come() 
 
 
 def limits(raw: Raw, *resources: Mapping[str, str] | None) -> injection.PodLimits:
-    """What becomes of the limits of a pod whose record has these cards; ``None`` for no record."""
+    """The limits of a pod whose record has these cards; ``None`` for no record."""
     cards = [{"minor": at, "resources": each} for at, each in enumerate(resources)]
     record = None if None in resources else decode(json.dumps({"gpu": cards}))["gpu"]
     return injection.limits_of(raw, pods.pod(raw), record)

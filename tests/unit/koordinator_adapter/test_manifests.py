@@ -324,6 +324,15 @@ def test_several_files_are_one_stream(ran: Ran, file: Path, tmp_path: Path) -> N
     assert [each.raw["kind"] for each in manifests.read(ran.out, source="out")] == ["Deployment", "ConfigMap"]
 
 
+def test_what_groves_operator_makes_of_moved_pods_is_reported() -> None:
+    template = "{spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}}"
+    cliques = f"apiVersion: grove.io/v1alpha1\nkind: PodCliqueSet\nmetadata: {{name: x}}\nspec: {{one: {template}}}"
+    found = [each for each in in_words(cliques, "koordinator").objects if not each.part and each.findings]
+    assert [each.findings[0].about for each in found] == ["PodCliqueSet"]
+    assert found[0].fidelity is Fidelity.LOSSY
+    assert not in_words(cliques, "hami").changed
+
+
 def test_what_is_written_anew_is_told(ran: Ran, file: Path) -> None:
     file.write_text(VOLCANO_JOB, encoding="utf-8")
     ran("-f", file, "--to", "koordinator", "--report", "text")

@@ -26,7 +26,7 @@ def group(version: str, **spec: object) -> Raw:
 
 
 def turned(raw: Json, target: Dialect) -> Turned:
-    """What becomes of an object that is not left alone."""
+    """The result for an object that is not left alone."""
     found = objects.turned(raw, target, namespace="lab")
     assert found is not None
     return found

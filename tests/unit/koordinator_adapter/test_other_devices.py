@@ -1,4 +1,4 @@
-"""Network cards and FPGAs beside cards, and wishes that only Koordinator reads."""
+"""Network cards and FPGAs together with cards, and wishes that only Koordinator reads."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hami_plugins.wire.koordinator import CORE, RATIO, SHARED
 from koordinator_adapter.core.translation.model import Fidelity, TranslationOptions
 from koordinator_adapter.core.translation.vocabulary import (
     ISOLATION,
@@ -13,13 +14,16 @@ from koordinator_adapter.core.translation.vocabulary import (
 from tests.unit.koordinator_adapter.written import (
     KOORDINATOR_SLICE,
     LABEL,
+    NVIDIA_NODES,
     SLICE,
     VOLCANO_SLICE,
     about,
     koordinators,
+    limits_of,
     moved,
     pod,
     refused,
+    stays,
     translated,
 )
 
@@ -48,8 +52,19 @@ def test_a_pod_in_the_words_of_the_target_with_another_scheduler_is_not_called_t
     assert translated(pod(limits, schedulerName="mine"), target).findings == ()
 
 
-def test_volcano_places_npus_by_hamis_names() -> None:
-    assert translated(pod({"huawei.com/Ascend910B3": 1}, schedulerName="volcano"), "hami").findings == ()
+def test_a_pod_in_the_words_of_the_target_stays_with_another_scheduler_that_its_vendor_works_with() -> None:
+    neuron = {"aws.amazon.com/neuron": 1}
+    assert stays(pod(neuron, schedulerName="volcano"), "hami")
+    assert refused(pod(neuron, schedulerName="koord-scheduler"), "hami") == "schedulerName"
+
+
+def test_whole_cards_by_nvidias_name_are_volcanos_where_it_places_the_pod() -> None:
+    raw = pod({"nvidia.com/gpu": 2}, schedulerName="volcano")
+    assert translated(raw, "volcano").edits == ()
+    there = moved(raw, "hami")
+    assert (limits_of(there), there["spec"]["schedulerName"]) == ({"nvidia.com/gpu": 2}, "hami-scheduler")
+    assert dict(limits_of(moved(raw, "koordinator"))) == {SHARED: 2, CORE: 200, RATIO: 200}
+    assert refused(pod(SLICE, schedulerName="volcano"), "koordinator") == "schedulerName"
 
 
 def test_the_label_that_names_koordinators_scheduler_goes() -> None:
@@ -92,8 +107,17 @@ def test_limits_of_another_component_become_those_of_hami_core_elsewhere() -> No
 
 def test_the_selector_of_isolating_nodes_goes_with_the_label() -> None:
     there = moved(pod(SLICE), "koordinator")
-    assert there["spec"]["nodeSelector"] == LABEL
+    assert there["spec"]["nodeSelector"] == {**LABEL, **NVIDIA_NODES}
     assert "nodeSelector" not in moved(there, "hami")["spec"]
+
+
+def test_only_nodes_with_the_cards_of_the_pods_vendor_get_it_under_koordinator() -> None:
+    for raw in (pod({"nvidia.com/gpu": 2}), pod({"volcano.sh/vgpu-number": 1})):
+        there = moved(raw, "koordinator")
+        assert there["spec"]["nodeSelector"] == NVIDIA_NODES
+        assert "nodeSelector" not in moved(there, "hami")["spec"]
+        assert there == moved(there, "koordinator")
+    assert refused(pod(SLICE, nodeSelector={VENDOR_LABEL: "huawei"}), "koordinator") == VENDOR_LABEL
 
 
 def test_the_runtime_class_is_added_where_none_is_named() -> None:

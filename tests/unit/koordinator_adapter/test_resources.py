@@ -25,6 +25,7 @@ from koordinator_adapter.core.translation.vocabulary import (
 from tests.unit.koordinator_adapter.written import (
     KOORDINATOR_SLICE,
     LABEL,
+    NVIDIA_NODES,
     REGISTRY,
     SLICE,
     VOLCANO_SLICE,
@@ -117,6 +118,21 @@ def test_amounts_that_mean_nothing_are_refused(limits: dict[str, object], what: 
 )
 def test_koordinators_words_that_mean_nothing_are_refused(limits: dict[str, object], what: str) -> None:
     assert refused(koordinators(limits), "hami") == what
+
+
+@pytest.mark.parametrize(
+    ("limits", "about_", "remedy"),
+    [
+        ({SHARED: 2, MEMORY: "16000"}, MEMORY, "write 16000Mi if MiB were meant"),
+        ({SHARED: 1, MEMORY: "9000Pi"}, MEMORY, "ask for less"),
+        ({SHARED: 3_000_000_000, MEMORY: "9000Pi"}, SHARED, "ask for fewer"),
+    ],
+)
+def test_an_amount_that_no_card_has_is_refused_with_what_to_write(
+    limits: dict[str, object], about_: str, remedy: str
+) -> None:
+    (found,) = translated(koordinators(limits), "hami").findings
+    assert (found.about, found.remedy) == (about_, remedy)
 
 
 def test_the_scheduler_s_own_words_are_given_for_its_refusals() -> None:
@@ -221,7 +237,7 @@ def test_whole_cards_by_nvidias_own_name_are_koordinators_where_it_places_the_po
     [
         ({"amd.com/gpu": 1}, {}),
         ({"dcu.com/gpu": 1}, {}),
-        (KOORDINATOR_SLICE, {"node.koordinator.sh/gpu-vendor": "cambricon"}),
+        (KOORDINATOR_SLICE, {"node.koordinator.sh/gpu-vendor": "kunlun"}),
     ],
 )
 def test_cards_of_other_makers_never_become_nvidias(limits: dict[str, object], selector: dict[str, str]) -> None:
@@ -243,6 +259,12 @@ def test_other_cards_stay_where_the_target_schedules_them_already() -> None:
 def test_the_label_of_nvidias_nodes_says_nothing_new() -> None:
     raw = koordinators(nodeSelector={"node.koordinator.sh/gpu-vendor": "nvidia"})
     assert dict(limits_of(moved(raw, "hami"))) == SLICE
+
+
+def test_cores_that_are_totals_of_several_cards_are_no_percentage_of_one() -> None:
+    raw = pod({"iluvatar.ai/BI-V100-vgpu": 2, "iluvatar.ai/BI-V100.vCore": 200, "iluvatar.ai/BI-V100.vMem": 128})
+    assert translated(raw, "hami").findings == ()
+    assert refused(raw, "koordinator") == "iluvatar.ai/BI-V100-vgpu"
 
 
 def test_koordinators_own_pods_are_normalised() -> None:
@@ -283,7 +305,7 @@ def test_deprecated_names_are_read_and_not_written() -> None:
 def test_whole_cards_are_never_limited() -> None:
     found = moved(pod({"nvidia.com/gpu": 2}), "koordinator")
     assert "labels" not in found["metadata"]
-    assert "nodeSelector" not in found["spec"]
+    assert found["spec"]["nodeSelector"] == NVIDIA_NODES
     back = translated(koordinators({SHARED: 2, CORE: 50, RATIO: 200}), "hami")
     assert CORE in about(back, Fidelity.LOSSY)
 

@@ -57,6 +57,12 @@ def test_an_empty_list_of_ids_means_nothing() -> None:
     assert "annotations" not in moved(raw, "koordinator")["metadata"]
 
 
+@pytest.mark.parametrize("what", ["use", "nouse"])
+def test_of_a_list_that_volcano_does_not_read_its_own_key_is_reported(what: str) -> None:
+    raw = pod(SLICE, annotations={f"nvidia.com/{what}-gpuuuid": "GPU-a"})
+    assert about(translated(raw, "volcano"), Fidelity.LOSSY) == [f"volcano.sh/vgpu-{what}-gpuuuid"]
+
+
 def test_ids_between_hami_and_volcano_change_their_key() -> None:
     raw = pod(SLICE, annotations=IDS)
     there = moved(raw, "volcano")
@@ -64,7 +70,7 @@ def test_ids_between_hami_and_volcano_change_their_key() -> None:
         "volcano.sh/vgpu-use-gpuuuid": "GPU-b,GPU-a",
         "volcano.sh/vgpu-nouse-gpuuuid": "GPU-c",
     }
-    assert about(translated(raw, "volcano"), Fidelity.LOSSY) == ["volcano.sh/vgpu-use-gpuuuid"]
+    assert about(translated(raw, "volcano"), Fidelity.LOSSY) == list(there["metadata"]["annotations"])
     assert moved(there, "hami")["metadata"] == raw["metadata"]
     assert translated(there, "hami").fidelity is Fidelity.LOSSLESS
 

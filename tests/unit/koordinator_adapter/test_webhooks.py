@@ -18,7 +18,8 @@ LABELLED: dict[str, Any] = {"metadata": {"labels": {ISOLATION: "HAMi-core"}}}
 
 def test_pods_that_nobody_wants_translated_come_in_while_nobody_answers() -> None:
     found = {each["name"].partition(".")[0]: each for each in webhooks.validating(TARGET)["webhooks"]}
-    assert [name for name, each in found.items() if each["failurePolicy"] == "Ignore"] == ["limits"]
+    ignoring = [name for name, each in found.items() if each["failurePolicy"] == "Ignore"]
+    assert ignoring == ["limits", "limits-of-ignored"]
     assert found["limits"]["rules"][0]["operations"] == ["CREATE"]
     opted = {"matchLabels": {"hami-plugins.io/koordinator": "translate"}}
     assert found["requests-of-pods"]["objectSelector"] == opted
@@ -28,8 +29,22 @@ def test_pods_that_nobody_wants_translated_come_in_while_nobody_answers() -> Non
         assert (last["operator"], last["values"]) == ("NotIn", ["translate"])
 
 
+def test_an_ignored_pod_waits_for_nobody_and_is_asked_about_for_its_limits_alone() -> None:
+    found = {each["name"].partition(".")[0]: each for each in webhooks.validating(TARGET)["webhooks"]}
+    (unless,) = found["requests"]["objectSelector"]["matchExpressions"]
+    assert (unless["key"], unless["operator"], unless["values"]) == (
+        "hami-plugins.io/koordinator",
+        "NotIn",
+        ["ignore"],
+    )
+    ignored = found["limits-of-ignored"]["objectSelector"]
+    assert ignored["matchLabels"] == {"hami-plugins.io/koordinator": "ignore"}
+    assert [each["key"] for each in ignored["matchExpressions"]] == [ISOLATION]
+    assert found["limits-of-ignored"]["namespaceSelector"] == found["requests"]["namespaceSelector"]
+
+
 def test_the_server_is_asked_about_new_pods_alone() -> None:
-    """Who writes records is judged by the admission policy, which needs no server."""
+    """The admission policy judges the writers of records, without a server."""
     for hook in webhooks.validating(TARGET)["webhooks"]:
         assert hook["rules"][0]["operations"] == ["CREATE"], hook["name"]
 

@@ -27,6 +27,9 @@ KOORDINATOR_SLICE: Final[dict[str, object]] = {SHARED: 1, MEMORY: "3000Mi", CORE
 LABEL: Final[Mapping[str, str]] = {ISOLATION: "HAMi-core"}
 """A slice of one card in each dialect, and the label by which limits are enforced."""
 
+NVIDIA_NODES: Final[Mapping[str, str]] = {"node.koordinator.sh/gpu-vendor": "nvidia"}
+"""The nodeSelector that a translated pod gets for its vendor."""
+
 
 def pod(
     *limits: Mapping[str, object],
@@ -59,6 +62,12 @@ def moved(raw: Raw, target: str, settings: TranslationOptions | None = None) -> 
     return made(raw, found.edits)
 
 
+def stays(raw: Raw, target: str) -> bool:
+    """Whether nothing changes and nothing is reported."""
+    found = translated(raw, target)
+    return not found.edits and not found.findings
+
+
 def limits_of(raw: Raw, at: int = 0) -> Mapping[str, object]:
     """The limits of a container."""
     found: Mapping[str, object] = raw["spec"]["containers"][at]["resources"]["limits"]
@@ -66,7 +75,7 @@ def limits_of(raw: Raw, at: int = 0) -> Mapping[str, object]:
 
 
 def about(found: Translation, fidelity: Fidelity) -> list[str]:
-    """What the findings of one sort are about."""
+    """The subjects of the findings of one sort."""
     return [each.about for each in found.findings if each.fidelity is fidelity]
 
 
@@ -77,7 +86,7 @@ def koordinators(limits: dict[str, object] | None = None, **more: Any) -> Raw:
 
 
 def refused(raw: Raw, target: str, settings: TranslationOptions | None = None) -> str:
-    """What the one refusal is about; nothing is changed."""
+    """The subject of the one refusal; nothing is changed."""
     found = translated(raw, target, settings)
     assert found.fidelity is Fidelity.REFUSED
     assert not found.edits

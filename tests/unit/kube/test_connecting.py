@@ -1,4 +1,4 @@
-"""What a command says where there is no cluster to ask, or where something else answers."""
+"""Messages of a command that finds no cluster, or another server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reflector tells of lists and watches, and what it does about faults."""
+"""A reflector's reports of lists and watches, and its reaction to faults."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AT_ONCE = Backoff(first=0, most=0)
 def follow(
     api: ScriptedApi, on_change: Callable[[ObjectChange], None] | None = None, selection: Selection = PODS
 ) -> tuple[Reflector, list[tuple[str, str]]]:
-    """A reflector after everything that ``api`` has to tell, stopped, and what it told."""
+    """A reflector after all events of ``api``, stopped, and its reports."""
     told: list[tuple[str, str]] = []
 
     def note(change: ObjectChange) -> None:

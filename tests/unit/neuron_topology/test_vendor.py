@@ -25,7 +25,7 @@ from hami_plugins.vendors import awsneuron, nvidia
 from hami_plugins.wire.quantity import parse
 from neuron_topology.core.names import CORES, DEVICES, LEGACY_DEVICES
 from neuron_topology.core.nodes import FAMILY_LABEL, HEALTH_KEY, LINKS_KEY, wiring_of
-from neuron_topology.core.vendor import ALIKE_GAINS, SPEC
+from neuron_topology.core.vendor import ALIKE_GAINS, SPEC, on_node, together
 from tests.builders import a_container, a_node_object, a_pod, a_snapshot
 from tests.unit.neuron_topology.hardware.printed import TRN1_TABLE, as_json
 from tests.unit.neuron_topology.nodes import INF1, INF2, TRN1, TRN2, a_neuron_node
@@ -46,7 +46,7 @@ def holding(*devices: int, mask: int = 3, name: str = "running") -> Pod:
 
 
 def told(node: NodeObject, pod: Pod, *running: Pod, remarked: bool = False) -> str:
-    """The numbers that AWS's plugin is told, or the words of the refusal; see ``place``."""
+    """The numbers for AWS's plugin, or the message of the refusal; see ``place``."""
     written = place(SPEC, node, pod, running, remarked=remarked)
     return written if isinstance(written, str) else written[IDS]
 
@@ -533,6 +533,21 @@ def test_devices_without_known_links_are_allocated_singly_or_all_together() -> N
     assert wiring_of(shape).name == ""
 
 
+def test_devices_behind_switches_go_together_in_any_set_but_as_one_range_of_cores() -> None:
+    def sets(kind: str, asks: Mapping[str, int | str]) -> Sequence[Sequence[int]] | None:
+        shape, pod = shape_of(a_neuron_node(kind)), asking(asks)
+        request = request_of(SPEC, pod.containers[0], pod)
+        assert request is not None
+        found = together(on_node(request, shape), shape)
+        return None if found is None else found.sets
+
+    switched, linked = "trn3.48xlarge", TRN1
+    assert sets(switched, {DEVICES: 4}) is None
+    assert sets(switched, {CORES: 4 * 4}) == [tuple(range(at, at + 4)) for at in range(13)]
+    assert sets(linked, {DEVICES: 5}) == []
+    assert [sorted(each) for each in sets(linked, {DEVICES: 16}) or ()] == [list(range(16))]
+
+
 def test_more_devices_than_any_machine_has_are_a_mistake() -> None:
     with pytest.raises(WireError, match="more than the 64 of any machine"):
         SPEC.inventory(SPEC, a_neuron_node("", devices=65))
@@ -603,7 +618,7 @@ def test_a_pod_that_asks_for_nothing_holds_nothing_whatever_it_carries(written: 
 
 
 def kept_by(pod: Pod, node: NodeObject) -> tuple[list[int], list[str]]:
-    """The indexes of the devices that a pod of others holds on its node, and what is told of it."""
+    """The indexes of the devices that a foreign pod holds on its node, and the note about it."""
     registry = Registry([SPEC])
     entry = NodeBuilder(registry).entry(node, NodeFacts())
     record, problems = RecordReader(registry).record(pod)

@@ -1,4 +1,4 @@
-"""Charges from answers of Prometheus: a sample is a minute, and what was not sampled is said."""
+"""Charges from answers of Prometheus: a sample is a minute, and missing samples are reported."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def pod(name: str = "p", namespace: str = "team", **more: str) -> dict[str, str]
 
 
 def used(allocated: int, memory: str | None, busy: str | None, minutes: int = 60) -> ChargeReport:
-    """What is said of one pod that had so many GiB for so many minutes, and of its sums over them."""
+    """The charges of one pod that had so many GiB for so many minutes, and of its sums over them."""
     given = {
         "ALLOCATED": [(pod(), allocated * GIB * minutes)],
         "USED": [] if memory is None else [(pod(), Fraction(memory) * GIB * minutes)],

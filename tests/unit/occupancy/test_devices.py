@@ -1,4 +1,4 @@
-"""Parts of cards: who holds what, what is free, and which free part nobody can use."""
+"""Parts of cards: which pod holds which, what is free, and which free part is unusable."""
 
 from __future__ import annotations
 

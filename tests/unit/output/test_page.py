@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hami_plugins.inputs import manifests, workloads
+from hami_plugins.model.devices import Instance, SlicePlacement
 from hami_plugins.model.nodes import NodeShape, NodeState, Problem, Taint
 from hami_plugins.occupancy.devices import SegmentUnit
 from hami_plugins.output import page
@@ -136,6 +137,15 @@ def test_a_cordoned_card_and_the_slots_of_a_pod_are_told() -> None:
     assert "card cordoned" in reader.texts
     assert "16 GiB unavailable" not in reader.texts
     assert "default/two (running)\n2048 MiB (2 GiB) of 16 GiB, 2 slots" in reader.labels()
+
+
+def test_a_share_of_a_card_is_told_by_what_the_card_has() -> None:
+    part = Instance("1g.5gb", SlicePlacement(4, 1))
+    cut = holding(a_node("a", a_device()), a_record(allocated(a_share(mark=part)), name="part"))
+    bare = holding(a_node("b", a_device(memory=0, cores=0)), a_record(allocated(a_share(memory=0)), name="bare"))
+    labels = read(rendered(a_plan(on=[cut, bare]))).labels()
+    assert "default/part (running)\n1024 MiB (1 GiB) of 16 GiB, 1g.5gb@4" in labels
+    assert "default/bare (running)" in labels
 
 
 def test_equal_idle_cards_share_a_line_but_keep_a_bar_each() -> None:

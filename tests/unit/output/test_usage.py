@@ -1,4 +1,4 @@
-"""What containers use beside their allocations: as a table, in explanations and on the page."""
+"""Containers' usage compared with their allocations: as a table, in explanations and on the page."""
 
 from __future__ import annotations
 

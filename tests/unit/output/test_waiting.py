@@ -1,4 +1,4 @@
-"""How those that wait are told: as lines, as a document, and on the page."""
+"""Reports of waiting pods: as lines, as a document, and on the page."""
 
 from __future__ import annotations
 

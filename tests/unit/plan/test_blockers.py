@@ -1,4 +1,4 @@
-"""Who holds a pod at Volcano's gate, and what would let it through, under the same gate."""
+"""Which PodGroups block a pod's enqueue admission, and what would admit it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def beating(node: dict[str, Any]) -> dict[str, Any]:
 
 
 STUCK = (beating(a_node()), a_queue(), inqueue("x", 19), member("x-0", "x", 3))
-"""A PodGroup that can never fit takes nearly all slots of the gate."""
+"""A PodGroup that can never fit takes nearly all slots of enqueue admission."""
 
 
 def ways(answer: PodAnswer) -> list[str]:

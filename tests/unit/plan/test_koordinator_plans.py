@@ -24,7 +24,7 @@ HALF = {"koordinator.sh/gpu.shared": 1, "koordinator.sh/gpu-core": 50, "koordina
 
 
 def a_cluster(*more: Any, unlabelled: bool = False, unhealthy: str = "[]") -> ClusterSnapshot:
-    """Two nodes of four cards; ``more`` objects beside them."""
+    """Two nodes of four cards; ``more`` are further objects."""
     nodes = f"{{shape: l40sx4, count: 2, agents: koordinator, unhealthy: {unhealthy}}}"
     fleet = fleets.parse(f"name: k\nnodes: [{nodes}]", source="test")
     raws = fleets.objects_of(fleet)
@@ -235,7 +235,7 @@ def test_an_npu_is_looked_for_in_what_nodes_offer() -> None:
 
 
 def holding(memory: str, cores: int = 0) -> list[Any]:
-    """On each card of both nodes somebody who has this much of it."""
+    """On each card of both nodes a pod with this much of it."""
     found = []
     for node in a_cluster().nodes:
         for minor, card in enumerate(node.ids):

@@ -1,4 +1,4 @@
-"""A pod that gets a share of a card in mode mps is told what MPS does not isolate."""
+"""A pod with a share of a card in mode mps gets a note about what MPS does not isolate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans with evictions: who leaves for whom, in whose turn, and what the plan says of those who stay."""
+"""Plans with evictions: victims and beneficiaries, the turn of each, and the messages about the pods that stay."""
 
 from __future__ import annotations
 

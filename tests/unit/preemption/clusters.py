@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from hami_plugins.engine.intake import PodInfo
-from hami_plugins.model.cluster import ClusterSnapshot
-from hami_plugins.model.pods import NodeConstraints, PodRecord
+from hami_plugins.model.cluster import ClusterSnapshot, DisruptionBudget
+from hami_plugins.model.pods import NodeConstraints, PodRecord, Requirement
 from hami_plugins.model.quantity import NANO
 from tests.builders import MEMORY
 from tests.unit.clusters import CardNode, asking, cluster_of, holding
 
 QUEUE: Final = "scheduling.volcano.sh/queue-name"
 GROUP: Final = "scheduling.k8s.io/group-name"
+WEB: Final = {"app": "web"}
 
 
 def running(name: str, card: int = 0, memory: int = 10_000, **fields: Any) -> PodRecord:
@@ -30,6 +31,12 @@ def waiting(memory: int = 10_000, *, name: str = "high", priority: int = 100, co
     """A pod of priority 100 that asks for most of a card."""
     constraints = NodeConstraints(requests=((MEMORY, memory * NANO),) if fields.get("scheduler") else ())
     return asking(memory, name=name, count=count, **({"priority": priority, "constraints": constraints} | fields))
+
+
+def web_budget(allowed: int, name: str = "web") -> DisruptionBudget:
+    """It covers the pods with the labels ``WEB``."""
+    app = (Requirement("app", "In", ("web",)),)
+    return DisruptionBudget(namespace="default", name=name, requirements=app, allowed=allowed)
 
 
 def in_queue(memory: int = 10_000, queue: str = "mine", **fields: Any) -> PodInfo:

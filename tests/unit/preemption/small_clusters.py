@@ -269,7 +269,7 @@ def fits(case: Case, chosen: Sequence[PodRecord]) -> bool:
 
 
 def _room(case: Case, after: ClusterSnapshot, node: NodeName, chosen: Sequence[PodRecord]) -> int:
-    """How many members a node takes when its own ending pods are gone, too."""
+    """The number of members that fit a node when its own ending pods are also gone."""
     if len(case.infos) == 1 and case.infos[0].demand.headroom and not _is_of(case.snapshot, node, chosen):
         return 0
     entry = after.nodes[after.position[node]]

@@ -22,8 +22,9 @@ from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.policy import Policy
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
-from hami_plugins.preemption.bounds import RoomBounds, Row, added, freed_by
-from hami_plugins.preemption.costs import NEVER
+from hami_plugins.preemption.bounds import RoomBounds
+from hami_plugins.preemption.costs import NEVER, CostScale
+from hami_plugins.preemption.rows import Row, added, freed_by, rows_of, summary_of
 from tests import acme
 from tests.builders import (
     CORES,
@@ -39,6 +40,7 @@ from tests.builders import (
     amounts,
 )
 from tests.unit.clusters import CardNode, cluster_of, holding
+from tests.unit.preemption.small_clusters import PRIORITY, a_case
 
 REGISTRY = Registry([acme.SPEC])
 POSITION = {DeviceId("card-0"): 0, DeviceId("card-1"): 1}
@@ -89,6 +91,23 @@ def test_as_many_leave_as_are_enough_at_their_largest_and_cost_what_the_cheapest
     assert costs(full, asks(16_384), []) == [NEVER]
 
 
+def test_of_a_device_that_lacks_even_without_all_its_pods_no_amounts_are_compared() -> None:
+    """Of most devices of a full cluster the sum of what its pods give back says so: sorting them all costs more."""
+    compared = 0
+
+    class Noted(int):
+        def __lt__(self, other: int) -> bool:
+            nonlocal compared
+            compared += 1
+            return int(self) < int(other)
+
+    full = node(*pair(4_000, 6_000, 6_000))
+    rows = [frees(1, Noted(4_000)), frees(2, Noted(6_000))]
+    assert (costs(full, asks(10_385), rows), compared) == ([NEVER], 0)
+    assert costs(full, asks(10_384), rows) == [3]
+    assert compared, "where they are enough the largest are chosen"
+
+
 def test_each_further_copy_takes_as_much_again() -> None:
     full, rows = node(*pair(8_000, 8_000)), [frees(2, 8_000), frees(9, 8_000)]
     assert costs(full, asks(8_000), rows, 3) == [2, 11, NEVER]
@@ -101,6 +120,8 @@ def test_what_has_left_already_is_free_and_costs_nothing_more() -> None:
     assert costs(full, asks(16_384), rows, gone=[frees(5, 10_000)]) == [3]
     both = [frees(5, 5_000), frees(5, 5_000)]
     assert costs(full, asks(10_384), rows, gone=both) == [0]
+    slots = node(*pair(1, 1, 1_000), slots=3)
+    assert costs(slots, asks(1), [frees(4, 1), frees(6, 1)], 2, gone=[frees(1, 1_000)]) == [0, 4]
 
 
 def test_slots_count_like_memory() -> None:
@@ -117,7 +138,7 @@ def test_cores_count_like_memory_and_whole_devices_want_nobody_beside_them() -> 
     assert costs(busy, asks(1, cores=61), rows) == [3]
     assert costs(busy, asks(1, cores=30), rows, 3) == [1, 1, 3]
     assert costs(busy, asks(1, cores=100), rows) == [3]
-    assert costs(node(*pair(1)), asks(1, cores=100), [frees(5, 1)]) == [5], "one pod without cores is beside it"
+    assert costs(node(*pair(1)), asks(1, cores=100), [frees(5, 1)]) == [5], "one pod without cores is next to it"
 
 
 def test_several_cards_cost_what_the_cheapest_of_them_do_together() -> None:
@@ -140,6 +161,15 @@ def test_a_pod_on_two_cards_may_make_room_on_both() -> None:
     assert costs(full, asks(10_000), [single, wide]) == [2]
     assert costs(full, asks(10_000, cards=2), [single, wide]) == [6], "the dearest of the two cheapest cards"
     assert costs(full, asks(10_000, cards=3), [single, wide]) == [8], "two pods for three cards"
+    assert costs(full, asks(10_000), [single, wide], 4) == [2, 2, 8, NEVER]
+    assert costs(full, asks(10_000, cards=4), [single, wide]) == [NEVER]
+
+
+def test_cards_that_take_different_numbers_of_copies() -> None:
+    """Card 0 takes two when one pod leaves; on card 1 a pod stays that leaves room for one."""
+    pods = holding("a", 16_000), holding("stays", 8_000, 1), holding("b", 8_000, 1)
+    rows = [frees(1, 16_000), frees(9, 0, 8_000)]
+    assert costs(node(*pods, cards=2), asks(8_000), rows, 4) == [1, 1, 10, NEVER]
 
 
 def test_a_card_of_which_the_node_has_too_few_is_no_place() -> None:
@@ -176,6 +206,20 @@ def test_the_cards_that_a_pod_names_are_those_that_count() -> None:
     assert bounds.costs(turned, rows, 1) == [1], "a node of the same shape has its own names"
 
 
+def test_one_request_that_names_cards_is_enough_for_names_to_count() -> None:
+    pods = [holding(f"p{at}", 16_000, at) for at in range(2)]
+    pod = a_pod(a_container({COUNT: 1, MEMORY: 1}), a_container({COUNT: 1, MEMORY: 10_000}, name="second"))
+    info = take_in(pod, REGISTRY, Rules())
+    first, second = info.demand.devices.containers
+    (request,) = second.requests
+    named = replace(request, selector=replace(request.selector, use_ids=frozenset({DeviceId("card-1")})))
+    devices = replace(info.demand.devices, containers=(first, replace(second, requests=(named,))))
+    bounds = RoomBounds(replace(info.demand, devices=devices), Policy(), REGISTRY, ())
+    entry, rows = node(*pods, cards=2), [frees(1, 16_000), frees(7, 0, 16_000)]
+    assert bounds.costs(entry, rows, 1) == [7]
+    assert bounds.costs(replace(entry, ids=tuple(reversed(entry.ids))), rows, 1) == [1]
+
+
 @pytest.mark.parametrize(("copies", "expected"), [(1, [0]), (2, [0, 3]), (3, [0, 3, 8]), (4, [0, 3, 8, NEVER])])
 def test_sums_of_the_node_have_to_suffice_too(copies: int, expected: list[int]) -> None:
     """Of 10 CPUs 7 are held, by pods of 4 and 3; each copy takes 3."""
@@ -186,6 +230,14 @@ def test_sums_of_the_node_have_to_suffice_too(copies: int, expected: list[int]) 
     rows = [frees(3, 100, requests=(("cpu", 3 * NANO),)), frees(5, 100, requests=(("cpu", 4 * NANO),))]
     info = asks(100, requests=(("cpu", 3 * NANO),))
     assert costs(node(*pods, cpu=10), info, rows, copies) == expected
+
+
+def test_of_a_sum_the_pods_that_request_most_count_first() -> None:
+    rows = [frees(3, 100, requests=(("cpu", NANO),)), frees(5, 100, requests=(("cpu", 4 * NANO),))]
+    pods = [replace(holding(name, 100), requests=(("cpu", cpus * NANO),)) for name, cpus in (("a", 1), ("b", 4))]
+    full = node(*pods, cpu=5)
+    assert costs(full, asks(100, requests=(("cpu", 4 * NANO),)), rows) == [3]
+    assert costs(full, asks(100, requests=(("cpu", 5 * NANO),)), rows) == [8]
 
 
 def test_sums_that_are_not_counted_or_not_listed_hold_nothing_back() -> None:
@@ -226,6 +278,8 @@ def test_devices_that_go_together_have_to_be_free_together() -> None:
     assert whole.costs(also, of_two, 1) == [8], "one of both cards is held by two pods"
     wide = [frees(3, 16_000, 16_000), *rows[1:2], rows[3]]
     assert bounds.costs(entry, wide, 1) == [3], "one pod leaves both cards of a set"
+    across = [frees(1, 16_000), frees(2, 0, 0, 16_000), frees(5, 0, 16_000, 0, 16_000)]
+    assert bounds_of_one.costs(entry, across, 1) == [5], "the set costs at least what its dearest card does"
 
 
 def test_a_card_that_is_cut_stands_for_as_many_devices_as_it_has_slots() -> None:
@@ -257,6 +311,8 @@ def test_a_pod_gives_back_the_sum_of_its_shares_of_each_card_of_the_node() -> No
         allocated(a_share("card-0", 100, 1), a_share("card-1", 10)), allocated(a_share("card-0", 200, 2))
     )
     assert dict(freed_by(several, POSITION)) == {0: (2, 300, 3), 1: (1, 10, 0)}
+    two = a_record(allocated(a_share("card-0", 100, 1)), allocated(a_share("card-1", 10)))
+    assert dict(freed_by(two, POSITION)) == {0: (1, 100, 1), 1: (1, 10, 0)}
     assert freed_by(a_record(allocated(a_share("elsewhere", 1))), POSITION) == ()
     assert freed_by(a_record(allocated(a_share("elsewhere", 1), a_share("card-0", 7))), POSITION) == ((0, (1, 7, 0)),)
 
@@ -264,3 +320,104 @@ def test_a_pod_gives_back_the_sum_of_its_shares_of_each_card_of_the_node() -> No
 def test_amounts_are_added_part_by_part() -> None:
     assert added(None, (1, 2, 3)) == (1, 2, 3)
     assert added((10, 20, 30), (1, 2, 3)) == (11, 22, 33)
+
+
+def quick(entry: NodeEntry, info: PodInfo, *, stays: str = "", registry: Registry = REGISTRY) -> int:
+    """The quick bound where the pods but one may leave; each costs what its name says."""
+    bounds = RoomBounds(info.demand, Policy(), registry, ())
+    leavers = [(record, 0) for record in entry.pods if record.name != stays]
+    return bounds.quick_cost(entry, summary_of(leavers, ByName()))
+
+
+class ByName:
+    """A pod costs its name."""
+
+    def of(self, record: PodRecord, priority: int) -> int:
+        """See ``Scale``."""
+        return int(record.name)
+
+
+class TestQuickCost:
+    def test_room_costs_nothing_and_no_pods_make_none(self) -> None:
+        assert quick(node(), asks(16_384)) == 0
+        assert quick(node(holding("5", 6_384)), asks(10_000)) == 0
+        full = node(holding("5", 16_000))
+        assert quick(full, asks(10_000), stays="5") == NEVER
+        assert quick(full, asks(10_000)) == 5
+        assert quick(full, asks(16_385)) == NEVER, "no card of the node is large enough"
+        assert quick(node(), asks(1, cards=2)) == NEVER
+
+    def test_as_many_leave_as_if_each_held_the_largest_amount(self) -> None:
+        """The card is full, so that the amount that is asked for is missing."""
+        full = node(holding("3", 4_000), holding("5", 4_000), holding("7", 8_384))
+        assert quick(full, asks(8_384)) == 3, "one of 8,384 would do"
+        assert quick(full, asks(8_385)) == 8
+        assert quick(full, asks(8_000), stays="7") == 8, "without it two of 4,000 are needed"
+        assert quick(full, asks(8_001), stays="7") == NEVER, "three are not there"
+
+    def test_slots_and_cores_count_like_memory(self) -> None:
+        pods = [holding(str(cost), 1) for cost in (2, 4, 8)]
+        assert quick(node(*pods, slots=3), asks(1)) == 2
+        busy = node(*(a_record(allocated(a_share("card-0", 1, 30)), name=str(cost)) for cost in (2, 4, 8)))
+        assert quick(busy, asks(1, cores=40)) == 2
+        assert quick(busy, asks(1, cores=41)) == 6
+        assert quick(busy, asks(1, cores=100)) == 14, "a whole card wants no pod beside it"
+
+    def test_pods_make_room_together_only_on_one_card(self) -> None:
+        """The two cheapest pods are on different cards, of which each has to lose two."""
+        pods = holding("1", 8_000, 0), holding("9", 8_000, 0), holding("2", 8_000, 1), holding("5", 8_000, 1)
+        assert quick(node(*pods, cards=2), asks(16_384)) == 7
+        assert quick(node(*pods, cards=2), asks(16_384), stays="5") == 10
+        assert quick(node(*pods, cards=2), asks(1)) == 0
+
+    def test_the_cards_that_lack_least_say_how_many_leave(self) -> None:
+        pods = holding("1", 8_000, 0), holding("2", 8_000, 0), holding("4", 10_000, 1)
+        full = node(*pods, cards=2)
+        assert quick(full, asks(16_384)) == 1, "it is not known which pod holds which card of the node"
+        assert quick(full, asks(16_384, cards=2)) == 7
+
+    def test_a_pod_on_several_cards_may_make_room_on_all(self) -> None:
+        wide = a_record(allocated(a_share("card-0", 16_000), a_share("card-1", 16_000)), name="6")
+        full = node(wide, holding("8", 16_000, 2), cards=3)
+        assert quick(full, asks(10_000, cards=2)) == 6
+        assert quick(full, asks(10_000, cards=3)) == 14
+        twice = a_record(allocated(a_share("card-0", 8_000)), allocated(a_share("card-0", 8_000)), name="3")
+        assert quick(node(twice), asks(16_384)) == 3, "both of its shares are gone with it"
+
+    def test_where_a_sum_of_the_node_is_short_one_pod_leaves_at_least(self) -> None:
+        info = asks(1, requests=(("cpu", 3 * NANO),))
+        pods = [replace(holding(name, 1), requests=(("cpu", 4 * NANO),)) for name in ("2", "5")]
+        assert quick(node(*pods, cpu=10), info) == 2
+        assert quick(node(*pods, cpu=11), info) == 0
+        assert quick(node(*pods[:1], cpu=4), info, stays="2") == NEVER
+        full = replace(node(*pods), facts=replace(node().facts, allocatable=amounts({"pods": 2})))
+        assert quick(full, asks(1)) == 2
+
+    def test_a_card_that_is_cut_stands_for_several_devices(self) -> None:
+        cut = replace(acme.SPEC, fitting=replace(acme.SPEC.fitting, partitions=True))
+        card = a_device(slots=2, profiles=(Profile("half", MiB(8_192), CoreShare(50), 1),))
+        full = with_pods(a_node("n", card), [holding("5", 16_000)])
+        for cards in (1, 2):
+            assert quick(full, asks(8_000, cards=cards), registry=Registry([cut])) == 5
+        assert quick(full, asks(8_000, cards=3), registry=Registry([cut])) == NEVER
+
+    def test_every_request_of_a_pod_is_served(self) -> None:
+        pods = holding("1", 8_000, 0), holding("2", 8_000, 0), holding("4", 8_000, 1), holding("8", 8_000, 1)
+        containers = a_container({COUNT: 1, MEMORY: 8_384}), a_container({COUNT: 2, MEMORY: 16_384}, name="second")
+        for order in (containers, containers[::-1]):
+            assert quick(node(*pods, cards=2), take_in(a_pod(*order), REGISTRY, Rules())) == 15
+
+    def test_it_is_never_above_the_bound_in_full(self) -> None:
+        """Small clusters of all vendors: it decides which nodes are looked at, so it must not be too high."""
+        below = equal = 0
+        for case in filter(None, map(a_case, range(150))):
+            info, scale = case.infos[0], CostScale(range(PRIORITY))
+            bounds = RoomBounds(info.demand, info.policy, case.history.registry, ())
+            for entry in case.snapshot.nodes:
+                leavers = [(record, record.priority) for record in entry.pods if record.preemptable]
+                (full,) = bounds.costs(entry, rows_of(entry, leavers, scale), 1)
+                least = bounds.quick_cost(entry, summary_of(leavers, scale))
+                assert least <= full
+                below += least < full
+                equal += 0 < least == full
+        assert below > 20 < equal

@@ -169,7 +169,7 @@ def asked(case: Case, snapshot: ClusterSnapshot, chance: random.Random) -> list[
 
 
 def told(found: EvictionPlan | NoVictims) -> object:
-    """All that is said of a plan."""
+    """All messages about a plan."""
     if isinstance(found, NoVictims):
         return found
     victims = [victim.pod.full_name for victim in found.victims]
@@ -260,6 +260,17 @@ class TestWhatIsFoundOutForANodeDoesNotOutlive:
         member = waiting(annotations={GROUP_KEY: "g"})
         assert self.both(snapshot, snapshot, waiting(), member) == (["young"], ["old"])
         assert self.both(snapshot, snapshot, member, waiting()) == (["old"], ["young"])
+
+    def test_that_a_node_was_there(self) -> None:
+        snapshot = a_cluster([running("young", made_at=9)], [running("old", made_at=1)], cards=1)
+        second = snapshot.only(lambda entry: entry.name == "n1")
+        assert self.both(snapshot, second, waiting()) == (["young"], ["old"])
+        assert self.both(second, snapshot, waiting()) == (["old"], ["young"])
+
+    def test_how_many_members_a_gang_needs(self) -> None:
+        spare, whole = (self.gang_on_nodes("a", "b", least=least) for least in (1, 2))
+        assert self.both(spare, replace(spare, pod_groups=whole.pod_groups), waiting()) == (["b"], ["a", "b"])
+        assert self.both(whole, replace(whole, pod_groups=spare.pod_groups), waiting()) == (["a", "b"], ["b"])
 
     def test_which_members_of_a_gang_have_ended_well(self) -> None:
         snapshot = self.gang_on_nodes("a", "b", least=2)

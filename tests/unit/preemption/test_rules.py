@@ -1,4 +1,4 @@
-"""Who is evicted for whom: one claim for each rule, on one or two cards of the plain vendor."""
+"""Victims and beneficiaries: one claim for each rule, on one or two cards of the plain vendor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hami_plugins.engine.intake import PodInfo, Rules, take_in
 from hami_plugins.engine.inventory import with_pods
 from hami_plugins.engine.quota import left_in
 from hami_plugins.engine.registry import Registry
-from hami_plugins.model.cluster import ClusterSnapshot, DisruptionBudget, NamespaceQuota, PodGroup, Queue
+from hami_plugins.model.cluster import ClusterSnapshot, NamespaceQuota, PodGroup, Queue
 from hami_plugins.model.devices import Instance, Profile, SlicePlacement
 from hami_plugins.model.nodes import NodeFacts
 from hami_plugins.model.pods import Neighbours, NodeConstraints, PodRecord, PodTerm, Requirement
@@ -40,7 +40,7 @@ from tests.builders import (
     amounts,
 )
 from tests.unit.clusters import CARD, REGISTRY
-from tests.unit.preemption.clusters import GROUP, a_cluster, in_queue, running, waiting
+from tests.unit.preemption.clusters import GROUP, a_cluster, in_queue, running, waiting, web_budget
 
 
 def find(snapshot: ClusterSnapshot, *infos: PodInfo) -> EvictionPlan | NoVictims:
@@ -262,9 +262,10 @@ class TestAffinity:
         facts = NodeFacts(labels={"host": "n0"})
         return a_snapshot(*[replace(entry, facts=facts) for entry in snapshot.nodes])
 
-    def apart(self) -> PodInfo:
-        term = PodTerm("host", (Requirement("app", "In", ("web",)),), frozenset({"default"}))
-        return waiting(neighbours=Neighbours(apart=(term,)))
+    TERM = PodTerm("host", (Requirement("app", "In", ("web",)),), frozenset({"default"}))
+
+    def apart(self, name: str = "high") -> PodInfo:
+        return waiting(name=name, neighbours=Neighbours(apart=(self.TERM,)))
 
     def test_a_victim_whose_neighbours_keep_the_pod_away_would_leave_in_vain(self) -> None:
         stays = running("b", 0, 100, labels={"app": "web"}, priority=500)
@@ -278,45 +279,60 @@ class TestAffinity:
         assert isinstance(found, EvictionPlan)
         assert [victim.pod.name for victim in found.victims] == ["a"]
 
+    @pytest.mark.parametrize("ending", [False, True])
+    def test_a_running_pod_keeps_it_away_also_where_the_search_knew_the_cluster_before(self, ending: bool) -> None:
+        """One that is being deleted does not."""
+        strict = running("b", 0, 100, apart=(self.TERM,), priority=500, terminating=ending)
+        (other,) = a_cluster([running("c", priority=500)], cards=1).nodes
+        other = replace(other, name=NodeName("other"))
+        search, info = VictimSearch(REGISTRY), waiting(labels={"app": "web"})
+        assert isinstance(search.find(a_snapshot(*self.web(running("a")).nodes, other), [info]), EvictionPlan)
+        after = search.find(a_snapshot(*self.web(running("a"), strict).nodes, other), [info])
+        assert isinstance(after, EvictionPlan) is ending
+
+    def test_each_member_of_a_gang_is_kept_away_by_its_own_terms(self) -> None:
+        """The decisions about both are the same, and what keeps the second away is no part of a demand."""
+        stays = running("b", 0, 100, labels={"app": "web"}, priority=500)
+        both = self.web(running("a", memory=5_000), running("c", memory=5_000), stays)
+        assert isinstance(find(both, waiting(5_000), waiting(5_000, name="high-1")), EvictionPlan)
+        strict = waiting(5_000, name="high-1", neighbours=Neighbours(apart=(self.TERM,)))
+        assert isinstance(find(both, waiting(5_000), strict), NoVictims)
+
     def test_a_victim_does_not_keep_the_pod_away(self) -> None:
         assert victims(self.web(running("a", labels={"app": "web"})), self.apart()) == ["a"]
 
 
 class TestBudgets:
-    def budget(self, allowed: int, name: str = "web") -> DisruptionBudget:
-        app = (Requirement("app", "In", ("web",)),)
-        return DisruptionBudget(namespace="default", name=name, requirements=app, allowed=allowed)
-
     def test_a_budget_that_allows_none_keeps_its_pods(self) -> None:
-        snapshot = a_cluster([running("a", labels={"app": "web"})], cards=1, budgets=(self.budget(0),))
+        snapshot = a_cluster([running("a", labels={"app": "web"})], cards=1, budgets=(web_budget(0),))
         assert spared(snapshot) == ["may not evict default/a: its PodDisruptionBudget web allows 0 more"]
-        assert victims(replace(snapshot, budgets=(self.budget(1),))) == ["a"]
+        assert victims(replace(snapshot, budgets=(web_budget(1),))) == ["a"]
 
     def test_of_equal_sets_the_one_that_breaks_no_budget_leaves(self) -> None:
         pods = [running("a", 0, labels={"app": "web"}, made_at=9), running("b", 1)]
-        assert victims(a_cluster(pods, budgets=(self.budget(0),))) == ["b"]
+        assert victims(a_cluster(pods, budgets=(web_budget(0),))) == ["b"]
 
     def test_a_budget_is_used_by_every_victim(self) -> None:
         pods = [running(name, 0, 8_000, labels={"app": "web"}) for name in "ab"]
-        snapshot = a_cluster([*pods, running("mid", 1, 16_000, priority=50)], budgets=(self.budget(1),))
+        snapshot = a_cluster([*pods, running("mid", 1, 16_000, priority=50)], budgets=(web_budget(1),))
         assert victims(snapshot, waiting(16_000)) == ["mid"]
-        assert victims(replace(snapshot, budgets=(self.budget(2),)), waiting(16_000)) == ["a", "b"]
+        assert victims(replace(snapshot, budgets=(web_budget(2),)), waiting(16_000)) == ["a", "b"]
 
     def test_a_budget_of_another_namespace_does_not_matter(self) -> None:
-        other = replace(self.budget(0), namespace="team")
+        other = replace(web_budget(0), namespace="team")
         assert victims(a_cluster([running("a", labels={"app": "web"})], cards=1, budgets=(other,))) == ["a"]
 
     def test_a_pod_of_two_budgets_stays(self) -> None:
-        two = (self.budget(1), self.budget(1, "more"))
+        two = (web_budget(1), web_budget(1, "more"))
         snapshot = a_cluster([running("a", labels={"app": "web"})], cards=1, budgets=two)
         assert "it has 2 PodDisruptionBudgets (more, web)" in spared(snapshot)[0]
 
     def test_a_gang_uses_a_budget_on_all_its_nodes(self) -> None:
         nodes = [[running(f"a{at}", labels={"app": "web"})] for at in range(2)]
-        snapshot = a_cluster(*nodes, [running("mid", priority=50)], cards=1, budgets=(self.budget(1),))
+        snapshot = a_cluster(*nodes, [running("mid", priority=50)], cards=1, budgets=(web_budget(1),))
         pair = waiting(), waiting(name="high-1")
         assert victims(snapshot, *pair) in (["a0", "mid"], ["a1", "mid"])
-        assert victims(replace(snapshot, budgets=(self.budget(2),)), *pair) == ["a0", "a1"]
+        assert victims(replace(snapshot, budgets=(web_budget(2),)), *pair) == ["a0", "a1"]
 
 
 class TestGangs:
@@ -664,10 +680,7 @@ class TestSearchesThatAreGivenUp:
     def gangs(self) -> tuple[ClusterSnapshot, tuple[PodInfo, ...]]:
         """Two nodes for two waiting members; a budget allows one of the two youngest pods to go."""
         nodes = [[running(f"a{at}", labels={"app": "web"})] for at in range(2)]
-        budget = DisruptionBudget(
-            namespace="default", name="web", requirements=(Requirement("app", "In", ("web",)),), allowed=1
-        )
-        snapshot = a_cluster(*nodes, [running("mid", priority=50)], cards=1, budgets=(budget,))
+        snapshot = a_cluster(*nodes, [running("mid", priority=50)], cards=1, budgets=(web_budget(1),))
         return snapshot, (waiting(), waiting(name="high-1"))
 
     def test_a_finished_search_says_nothing(self) -> None:

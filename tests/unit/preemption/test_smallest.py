@@ -36,6 +36,14 @@ def test_no_allowed_set_of_pods_is_cheaper(gang: bool, queued: bool) -> None:
     assert len(numbers) > 2, "most cases have become trivial"
 
 
+def test_a_gang_stays_whose_member_on_another_node_may_not_leave() -> None:
+    """Its priority is not below that of the waiting pods, and no other set makes room."""
+    case = a_case(11325, 2, queued=True)
+    assert case is not None
+    assert cheapest(case) is None
+    assert not isinstance(VictimSearch(case.history.registry).find(case.snapshot, case.infos), EvictionPlan)
+
+
 def test_a_search_that_remembers_finds_what_a_new_one_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_module, "MOST_DEMANDS", 1)
     for seed in range(40):

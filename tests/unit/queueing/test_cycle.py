@@ -1,4 +1,4 @@
-"""Whose turn it is: quotas, Volcano's gate, queues, gangs, and the order of all of it."""
+"""The order of a plan: quotas, enqueue admission, queues, gangs, and all of it together."""
 
 from __future__ import annotations
 
@@ -357,7 +357,7 @@ class TestQueues:
         assert stages(pods) == {"a": Stage.GATE, "b": Stage.GATE, "c": Stage.PLACED}
         assert [the(name, pods).why for name in "ab"] == [
             "queue shut is closed; open it, or use another",
-            "there is no queue nobody; known are child, default, parent, shut",
+            "no queue nobody; known are child, default, parent, shut",
         ]
         hold = the("a", pods).hold
         assert hold is not None
@@ -545,6 +545,12 @@ class TestStops:
         group = a_group(least=2)
         pods = [a_pod("a", group="g"), a_pod("b", group="g", schedulingGates=[{"name": "x"}])]
         assert stages(planned([a_node()], group, *pods)) == {"b": Stage.GATE, "a": Stage.GANG}
+
+    def test_the_plan_of_a_gated_pod_names_its_gates_and_who_removes_them(self) -> None:
+        pod = a_pod("a", schedulingGates=[{"name": "mine"}, {"name": "kueue.x-k8s.io/admission"}])
+        (plan,) = planned([a_node()], pod)
+        assert "it has the scheduling gates mine, kueue.x-k8s.io/admission; no scheduler" in plan.why
+        assert "Kueue removes it when its LocalQueue admits the pod" in plan.why
 
     def test_gated_pods_do_not_keep_others_from_the_gate(self) -> None:
         gated = a_group(least=2, minResources={GPU: "19"})

@@ -1,4 +1,4 @@
-"""Volcano's gate."""
+"""Volcano's enqueue admission."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where Volcano does otherwise: said beside the pods that it concerns, and beside no others."""
+"""Deviations of Volcano: noted on the affected pods, and on no others."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 import yaml
 
+from hami_plugins.engine.intake import Rules
+from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import ManifestError
 from hami_plugins.inputs import manifests, workloads
 from hami_plugins.inputs.list_reader import snapshot_of
+from hami_plugins.model.decisions import Placed
 from hami_plugins.plan import Planner, PodPlan, Stage, submission
 from hami_plugins.queueing import releases
 from hami_plugins.vendors import volcano
@@ -38,6 +41,11 @@ HEALTH = "Volcano does not look at health: it may give the pod an unhealthy card
 IDS = "Volcano before 1.16.0 does not look at lists of card ids: it may choose other cards"
 FOREIGN_IDS = "Volcano does not look at lists of card ids under nvidia.com: it may choose other cards"
 SIDE = "Volcano counts init containers and sidecars for the node's sums alone and gives them no cards"
+GATE = (
+    "Volcano before 1.15.0 does not read scheduling.volcano.sh/queue-allocation-gate: while its queue is full the pod "
+    "counts as unschedulable, and an autoscaler may add nodes for it"
+)
+SOFT = "Volcano before 1.16.0 does not read huawei.com/vnpu-mode: the pod gets a slice of a template"
 GANG = "Volcano before 1.15.0 does not keep the pods of a gang on different cards"
 SIDE_TOO_LARGE = (
     f"{SIDE}: where the rest of the pod fits it binds the pod all the same, and container init, for which this plan "
@@ -110,6 +118,8 @@ def test_a_plain_pod_has_none() -> None:
         pytest.param(annotated("volcano.sh/vgpu-use-gpuuuid", "GPU-n1-1"), IDS, id="wanted ids"),
         pytest.param(annotated("nvidia.com/nouse-gpuuuid", "GPU-n1-0"), FOREIGN_IDS, id="unwanted ids"),
         pytest.param(a_pod(initContainers=containers(6000)), SIDE, id="init container"),
+        pytest.param(annotated("scheduling.volcano.sh/queue-allocation-gate", "true"), GATE, id="queue gate"),
+        pytest.param(annotated("huawei.com/vnpu-mode", "hami-core"), SOFT, id="soft slices"),
         pytest.param(annotated("volcano.sh/vgpu-podgroup-policy", "spread", group="g"), GANG, id="gang that spreads"),
     ],
 )
@@ -138,7 +148,7 @@ def test_our_agent_takes_cards_in_several_containers(mode: str) -> None:
 @pytest.mark.parametrize(
     ("sick", "stage"),
     [
-        pytest.param(a_card("a", healthy="false") + a_card("b"), Stage.PLACED, id="placed beside it"),
+        pytest.param(a_card("a", healthy="false") + a_card("b"), Stage.PLACED, id="placed next to it"),
         pytest.param(a_card("a", healthy="false"), Stage.NODES, id="refused because of it"),
     ],
 )
@@ -154,6 +164,24 @@ def test_a_register_without_the_last_colon_leaves_the_node_without_cards_and_vol
     assert rules(plans_of([node], a_pod(), release="volcano-1.15.0")["p"]) >= {"unknown-cards"}
     assert "unknown-cards" not in rules(plans_of([node], a_pod(), release="volcano-1.14.1")["p"])
     assert "unknown-cards" not in rules(plans_of([node], a_pod(), assigner="extender")["p"])
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "rule", "releases"),
+    [
+        ("scheduling.volcano.sh/queue-allocation-gate", "true", "queue-gate", ["1.14.4"]),
+        ("scheduling.volcano.sh/queue-allocation-gate", "false", "queue-gate", []),
+        ("huawei.com/vnpu-mode", "hami-core", "soft-slices", ["1.14.4", "1.15.1"]),
+        ("huawei.com/vnpu-mode", "other", "soft-slices", []),
+        ("volcano.sh/vgpu-use-gpuuuid", "GPU-n1-1", "card-ids", ["1.14.4", "1.15.1"]),
+    ],
+)
+def test_words_that_later_releases_read(key: str, text: str, rule: str, releases: list[str]) -> None:
+    plans = {
+        release: plans_of([a_node()], annotated(key, text), release=f"volcano-{release}")["p"]
+        for release in ("1.14.4", "1.15.1", "1.16")
+    }
+    assert [release for release, plan in plans.items() if rule in rules(plan)] == releases
 
 
 def test_a_refusal_with_healthy_cards_has_none() -> None:
@@ -187,17 +215,35 @@ class TestReleases:
         [
             ("volcano-1.14", "1.14.1"),
             ("volcano-1.14.3", "1.14.3"),
-            ("volcano-v1.15", "1.15.0"),
-            ("volcano-1.16.0", "1.16.0"),
+            ("volcano-v1.15", "1.15.1"),
+            ("volcano-1.15.0", "1.15.0"),
+            ("volcano-1.16", "1.16.0"),
+            ("volcano-1.16.0-alpha.1", "1.16.0"),
         ],
     )
     def test_a_release_has_a_name(self, text: str, release: str) -> None:
         assert str(releases.release_of(text)) == release
 
-    @pytest.mark.parametrize("text", ["1.14", "volcano", "volcano-latest", "koordinator-1.7", ""])
-    def test_anything_else_is_none(self, text: str) -> None:
-        with pytest.raises(ManifestError, match=r"write volcano-1\.14"):
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "1.14",
+            "volcano",
+            "volcano-latest",
+            "koordinator-1.7",
+            "",
+            "volcano-1.13.2",
+            "volcano-1.16.0",
+            "volcano-1.17",
+        ],
+    )
+    def test_any_other_is_refused_with_the_known_ones(self, text: str) -> None:
+        with pytest.raises(ManifestError) as refused:
             releases.release_of(text)
+        assert str(refused.value) == (
+            f"--scheduler {text}: not a known release; write volcano-RELEASE with one of 1.14.0, 1.14.1, 1.14.2, "
+            "1.14.3, 1.14.4, 1.15.0, 1.15.1, 1.16.0-alpha.1, or a series such as volcano-1.14"
+        )
 
     def test_the_sentence_names_it_and_other_releases_do_otherwise(self) -> None:
         pod = annotated("volcano.sh/vgpu-use-gpuuuid", "GPU-n1-1")
@@ -205,6 +251,34 @@ class TestReleases:
         (new,) = plans_of([a_node()], pod, release="volcano-1.16").values()
         assert "Volcano 1.14.1 does not look at lists of card ids: it may choose other cards" in old.notes
         assert (rules(old), rules(new)) == ({"card-ids"}, set())
+
+    def test_a_release_before_its_final_one_is_named_as_it_was_published(self) -> None:
+        pod = annotated("nvidia.com/nouse-gpuuuid", "GPU-n1-0")
+        (found,) = plans_of([a_node()], pod, release="volcano-1.16").values()
+        assert any(note.startswith("Volcano 1.16.0-alpha.1 does not look at lists") for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("release", "assigner", "card"),
+    [
+        ("", "", "GPU-n1-1"),
+        ("volcano-1.14", "", "GPU-n1-1"),
+        ("volcano-1.15", "", "GPU-n1-0"),
+        ("volcano-1.16", "", "GPU-n1-0"),
+        ("volcano-1.14", "policy", "GPU-n1-1"),
+        ("volcano-1.14", "webhook", "GPU-n1-0"),
+        ("", "extender", "GPU-n1-0"),
+    ],
+)
+def test_the_first_card_of_a_node_depends_on_the_release(release: str, assigner: str, card: str) -> None:
+    (plan,) = plans_of([a_node(cards=2)], a_pod(), release=release, assigner=assigner).values()
+    assert isinstance(plan.decision, Placed)
+    assert [share.device for share in plan.decision.shares()] == [card]
+
+
+def test_rules_that_order_cards_still_do_so_without_a_release() -> None:
+    ordering = Rules(policies=PolicyDefaults(volcano_orders_cards=True))
+    assert releases.ranked(ordering, None, None) == ordering
 
 
 class TestAllocations:
@@ -384,7 +458,9 @@ class TestRules:
     def test_two_containers_on_one_card(self) -> None:
         pod = a_pod()
         pod["spec"]["containers"] = containers(3000, 3000)
-        assert self.rules_of([a_node(cards=1)], pod) == {"p": {"containers-of-plugin", "first-container"}}
+        assert self.rules_of([a_node(cards=1)], pod) == {"p": {"containers-of-plugin"}}
+        (later,) = plans_of([a_node(cards=1)], pod, release="volcano-1.15.0").values()
+        assert rules(later) == {"containers-of-plugin", "first-container"}
 
     def test_who_comes_second_to_a_node(self) -> None:
         found = plans_of([a_node()], a_pod("a"), a_pod("b"), release="volcano-1.14")

@@ -1,4 +1,4 @@
-"""The gate as a cluster stands: who counts for what, and whose limit holds for whom."""
+"""Enqueue admission in the current cluster: what each pod counts for, and which limit applies to it."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ class TestWhoCounts:
     def test_pods_with_scheduling_gates_do_not_count(self) -> None:
         pod = replace(
             a_pod(a_container({})),
-            gated=True,
+            gates=("a",),
             annotations={"scheduling.k8s.io/group-name": "g"},
             constraints=NodeConstraints(requests=tuple(gpus(3).items())),
         )
         assert gate(pod_groups=a_group("Inqueue", 4), pending=(pod,)).waited_for == gpus(1)
         assert gate(pod_groups=a_group("Inqueue", 3), pending=(pod,)).waited_for == {}
-        assert gate(pod_groups=a_group("Inqueue", 3), pending=(replace(pod, gated=False),)).waited_for == gpus(3)
+        assert gate(pod_groups=a_group("Inqueue", 3), pending=(replace(pod, gates=()),)).waited_for == gpus(3)
 
     def test_a_group_without_minimum_never_counts(self) -> None:
         group = {"default/g": PodGroup(namespace="default", name="g", phase="Inqueue")}

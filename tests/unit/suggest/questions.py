@@ -80,7 +80,7 @@ def facts(
 def a_busy_node(
     name: str, *held: tuple[int, int], device: Device | None = None, at: NodeFacts | None = None
 ) -> NodeEntry:
-    """A node with a card for every (MiB, cores), which a pod of its own holds; nobody is on a card with (0, 0)."""
+    """A node with a card for every (MiB, cores), which a pod of its own holds; a card with (0, 0) is free."""
     ids = [f"{name}-{index}" for index in range(len(held))]
     entry = a_node(name, *[device or a_device()] * len(held), ids=ids, facts=at)
     pods = [

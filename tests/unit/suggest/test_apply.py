@@ -206,7 +206,7 @@ def test_a_change_that_the_webhook_refuses_settles_nothing() -> None:
 
 
 def test_a_vendor_has_its_say_about_an_amount() -> None:
-    """An Ascend chip is cut by templates, so whoever writes 5,000 MiB gets the next template up."""
+    """An Ascend chip is cut by templates, so a request of 5,000 MiB gets the next template up."""
     spec = next(each for each in ascend.SPECS if each.name == "Ascend910B4")
     names = spec.resources
     pod = a_pod(a_container({names.count: 1, names.memory: 16_384}, requests={names.count: 1, names.memory: 16_384}))

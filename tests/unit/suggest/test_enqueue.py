@@ -1,4 +1,4 @@
-"""What would let a gang through Volcano's gate: which changes are proposed, in which order, and what they do."""
+"""Changes with which Volcano would enqueue a gang: which are proposed, in which order, and their effect."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ FREE, HELD = (0, 0), (16_384, 100)
 
 
 def together(asked: DeviceRequest, shape: NodeShape) -> Together | None:
-    """One device is no matter of sets; two go as pairs, more never do."""
+    """One device needs no set; two go as pairs, more never do."""
     if asked.count == 1:
         return None
     sets = ANY_PAIRS if shape.trait(LABEL) == "any" else PAIRS

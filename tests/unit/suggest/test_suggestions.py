@@ -237,7 +237,7 @@ class TestAWishGivenUp:
         quota = {ACME: Headroom(memory=MiB(2_048))}
         tight = replace(demand, headroom=wanting(headroom=quota).headroom)
         found = offered(cluster, demand, Policy(near=True), specs=(spec,))
-        assert of_kind(found, ChangeKind.NEAR) is None  # nobody said that links or a quota were the reason
+        assert of_kind(found, ChangeKind.NEAR) is None  # neither links nor a quota were the reported reason
         cluster = a_snapshot(a_busy_node("a", (0, 0), (0, 0), (0, 0)))
         found = offered(cluster, tight, Policy(near=True), specs=(spec,))
         assert the(found, ChangeKind.NEAR).changes == (
@@ -577,7 +577,7 @@ class TestOrderAndNumber:
 
 class TestWhatTheWebhookMakesOfIt:
     def test_an_amount_counts_for_what_it_becomes(self) -> None:
-        """A vendor that sells 4,096 MiB pieces: whoever writes less gets a piece all the same."""
+        """A vendor that sells 4,096 MiB pieces: a smaller request gets a whole piece all the same."""
         demand = wanting(a_request(memory=16_384))
 
         def settle(made: tuple[object, ...]) -> DecisionRequest:

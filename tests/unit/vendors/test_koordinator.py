@@ -146,6 +146,8 @@ def test_an_init_container_asks_beside_nobody_and_an_application_has_the_card() 
         ({"gpu": 150}, r"100 \(1 card\) or 200 \(2 cards\); or .* for 75 % of 2 cards"),
         ({"gpu": 250}, r"200 \(2 cards\) or 300 \(3 cards\)$"),
         ({"memory": 8000}, "the amount is in bytes; write 8000Mi"),
+        ({"shared": 2, "memory": 16000}, "the amount is in bytes; write 16000Mi"),
+        ({"memory": "9000Pi"}, "more than any card has; ask for less"),
         ({"memory": -1}, "no amount of it"),
         ({"shared": 3_000_000_000, "memory": "9000Pi"}, "more cards than any node has"),
     ],

@@ -17,7 +17,7 @@ Links = tuple[tuple[int, ...], ...]
 
 
 def shares_of(cards: Sequence[int]) -> list[Candidate]:
-    """One candidate per share, the shares of a card beside each other."""
+    """One candidate per share, the shares of a card in sequence."""
     return [Candidate(at, a_device(index=at), IDLE) for at, shares in enumerate(cards) for _ in range(shares)]
 
 

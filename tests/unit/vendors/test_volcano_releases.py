@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from hami_plugins.vendors import volcano_releases
-from hami_plugins.vendors.volcano_releases import EVERY, DeviceAssigner, Quirk, ReleaseRange, Version, version_of_image
+from hami_plugins.vendors.volcano_releases import (
+    EVERY,
+    DeviceAssigner,
+    Quirk,
+    ReleaseRange,
+    Version,
+    version_of_deployment,
+    version_of_image,
+)
 
 
 @pytest.mark.parametrize(
@@ -23,6 +31,25 @@ from hami_plugins.vendors.volcano_releases import EVERY, DeviceAssigner, Quirk, 
 )
 def test_the_version_is_read_off_the_images_tag(image: str, version: tuple[int, int, int] | None) -> None:
     assert version_of_image(image) == version
+
+
+@pytest.mark.parametrize(
+    ("images", "version"),
+    [
+        (["volcanosh/vc-scheduler:v1.14.1"], (1, 14, 1)),
+        (["mesh:latest", "volcanosh/vc-scheduler:v1.14.1", "exporter:v2.0.0"], (1, 14, 1)),
+        (["volcanosh/vc-scheduler:latest"], None),
+        ([None], None),
+        ([], None),
+    ],
+)
+def test_the_version_of_a_deployment_is_that_of_its_first_image_with_one(
+    images: list[str | None], version: tuple[int, int, int] | None
+) -> None:
+    containers = [{"image": image} for image in images]
+    deployment = {"spec": {"template": {"spec": {"containers": containers}}}}
+    assert version_of_deployment(deployment) == version
+    assert version_of_deployment({}) is None
 
 
 @pytest.mark.parametrize(
@@ -60,6 +87,27 @@ def test_a_quirk_holds_for_its_releases_unless_somebody_puts_it_right() -> None:
 
 def test_of_an_unknown_release_the_worst_is_assumed() -> None:
     assert Quirk(spans=(ReleaseRange(None, Version(1, 0, 0)),)).holds(None, DeviceAssigner.VOLCANO)
+
+
+@pytest.mark.parametrize(
+    ("image", "version"),
+    [
+        ("volcanosh/vc-scheduler:v1.14.4", (1, 14, 4)),
+        ("volcanosh/vc-scheduler:v1.16.0-alpha.1", (1, 16, 0)),
+        ("volcanosh/vc-scheduler:v1.13.2", None),
+        ("volcanosh/vc-scheduler:v1.17.0", None),
+    ],
+)
+def test_an_image_of_an_unknown_release_names_none(image: str, version: tuple[int, int, int] | None) -> None:
+    assert volcano_releases.if_known(version_of_image(image)) == version
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [("1.14", (1, 14, 1)), ("1.15", (1, 15, 1)), ("v1.14.4", (1, 14, 4)), ("1.1", None), ("1.14.9", None)],
+)
+def test_of_a_series_the_tested_release_counts_else_the_newest(text: str, version: tuple[int, int, int] | None) -> None:
+    assert volcano_releases.known_release(text) == version
 
 
 def test_quirks_say_which_releases_they_are_about() -> None:

@@ -1,8 +1,13 @@
-"""A small cluster: two nodes with two NVIDIA cards each, one with a Hygon card, too, and one node for Volcano."""
+"""A small cluster: two nodes with two NVIDIA cards each, one of them with a Hygon card as well, and one node for
+Volcano.
+"""
 
 import json
 from typing import Any
 
+from hami_plugins.allocations.manifests.webhooks import Hooks, WebhookTarget, webhooks
+from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.vendors import volcano
 from tests import raw_objects
 
 
@@ -160,3 +165,9 @@ OBJECTS: list[dict[str, Any]] = [
         "status": {"phase": "Running"},
     },
 ]
+
+
+def the_webhooks(*vendors: VendorSpec) -> dict[str, Any]:
+    """The allocator's, as an operator installs them under a name of their own."""
+    hooks = Hooks(resources=[spec.resources for spec in vendors], keys=[volcano.SPEC.keys.allocated])
+    return webhooks(hooks, WebhookTarget(configuration="cards-abc", service="cards", namespace="cards"))

@@ -123,3 +123,8 @@ def test_names_of_another_maker_beside_koordinators_are_no_mistake(names: Mappin
 
 def test_a_sum_of_negative_amounts_is_an_error_of_another_rule() -> None:
     assert "HP902" not in found({"koordinator.sh/gpu": -50}, {"koordinator.sh/gpu": 100})
+
+
+@pytest.mark.parametrize("name", ["koordinator.sh/batch-cpu", "kubernetes.io/batch-memory", "kubernetes.io/mid-cpu"])
+def test_reclaimed_cpus_and_memory_are_no_cards_of_an_unknown_vendor(name: str) -> None:
+    assert found({name: 1000}) == {}

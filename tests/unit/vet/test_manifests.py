@@ -1,7 +1,7 @@
 """Every rule on manifests whose lines say what is wrong with them.
 
-A comment ``# want: HP101`` behind a line says which rules find something there. Whatever is not marked has to be fine,
-so that each file holds the near misses beside the mistakes.
+A comment ``# want: HP101`` behind a line names the rules with a finding there. All other lines have to be fine, so that
+each file holds the near misses next to the mistakes.
 """
 
 import re

@@ -93,7 +93,7 @@ def test_a_vendor_of_ones_own_is_known_with_its_units_and_near_names() -> None:
 @pytest.mark.parametrize(
     ("scheduler", "limits", "severity"),
     [
-        ("volcano", "nvidia.com/gpu: 1", VetSeverity.WARNING),
+        ("mine", "nvidia.com/gpu: 1", VetSeverity.WARNING),
         ("volcano", "nvidia.com/gpu: 1, nvidia.com/gpumem: 4000", VetSeverity.ERROR),
         ("hami-scheduler", "nvidia.com/gpumem: 4000", VetSeverity.NOTE),
         ("hami-scheduler", "hygon.com/dcumem: 4000", VetSeverity.ERROR),

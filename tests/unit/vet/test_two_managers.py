@@ -325,7 +325,7 @@ def test_evidence_and_remedy_are_named() -> None:
 
 
 def a_node_like_a_card_count() -> dict[str, Any]:
-    """Another object of the node's name that is no node."""
+    """Another object of the node's name that is not a node."""
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "n1", "namespace": "ns"}}
 
 

@@ -8,10 +8,11 @@ import pytest
 import yaml
 
 from hami_plugins import vet
+from hami_plugins.allocations.manifests import stale_allocations
 from hami_plugins.engine.intake import Rules
 from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.inputs.manifests import Document
-from hami_plugins.vendors import builtin
+from hami_plugins.vendors import awsneuron, builtin, volcano
 from hami_plugins.vendors.volcano_releases import DeviceAssigner, Version
 from hami_plugins.vet import VetFinding, VetSettings, VetSeverity, cluster_objects
 from hami_plugins.vet.cluster_objects import ClusterObjects
@@ -46,7 +47,7 @@ def documents_of(*objects: dict[str, Any]) -> tuple[Document, ...]:
 
 
 def judged(*objects: dict[str, Any], chosen: VetSettings | None = None) -> tuple[VetFinding, ...]:
-    """What is said about the objects of a cluster itself."""
+    """Findings about the objects of a cluster itself."""
     return vet.vet((), builtin(), chosen, ClusterObjects(snapshot_of(objects, builtin()), documents_of(*objects)))
 
 
@@ -109,6 +110,7 @@ def a_deployment(image: str) -> dict[str, Any]:
         ("volcanosh/vc-scheduler:v1.16.0", set()),
         ("volcanosh/vc-scheduler:v1.14.1", {"HP408"}),
         ("volcanosh/vc-scheduler:latest", {"HP408"}),
+        ("volcanosh/vc-scheduler:v1.17.0", {"HP408"}),
         ("volcanosh/vc-webhook-manager:v1.16.0", {"HP408"}),
     ],
 )
@@ -121,34 +123,43 @@ def admission(kind: str, name: str, **body: Any) -> dict[str, Any]:
     return {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, **body}
 
 
-def a_webhook(name: str, *resources: str) -> dict[str, Any]:
-    hook = {"name": "allocator.volcano-vgpu.example", "rules": [{"resources": list(resources)}, {"resources": "all"}]}
-    return admission("MutatingWebhookConfiguration", name, webhooks=[hook])
+def without_bindings(configuration: dict[str, Any]) -> dict[str, Any]:
+    kept = [each for each in configuration["webhooks"] if each["rules"][0]["resources"] == ["pods"]]
+    assert 0 < len(kept) < len(configuration["webhooks"])
+    return {**configuration, "webhooks": kept}
 
 
-def test_the_webhook_on_bindings_tells_that_cards_are_allocated_by_us() -> None:
-    assert rules(LISTS_IDS, a_webhook("x", "pods/binding", "bindings")) == set()
-    assert rules(LISTS_IDS, a_webhook("x", "pods")) == {"HP408"}
-    foreign = admission(
-        "MutatingWebhookConfiguration",
-        "theirs",
-        webhooks=[{"name": "audit.example", "rules": [{"resources": ["pods/binding"]}]}],
-    )
-    assert rules(LISTS_IDS, foreign) == {"HP408"}
+def of_another_product(configuration: dict[str, Any]) -> dict[str, Any]:
+    hooks = [{**each, "name": each["name"].replace("hami-plugins.io", "example")} for each in configuration["webhooks"]]
+    return {**configuration, "webhooks": hooks}
+
+
+def test_the_webhooks_on_bindings_tell_that_cards_are_allocated_by_the_allocator() -> None:
+    installed = clusters.the_webhooks(volcano.SPEC)
+    assert rules(LISTS_IDS, installed) == set()
+    assert rules(LISTS_IDS, clusters.the_webhooks(awsneuron.SPEC, volcano.SPEC)) == set()
+    assert rules(LISTS_IDS, clusters.the_webhooks(awsneuron.SPEC)) == {"HP408"}
+    assert rules(LISTS_IDS, without_bindings(installed)) == {"HP408"}
+    assert rules(LISTS_IDS, of_another_product(installed)) == {"HP408"}
+    assert rules(LISTS_IDS, {**installed, "kind": "ValidatingWebhookConfiguration"}) == {"HP408"}
+
+
+def a_policy(**spec: Any) -> dict[str, Any]:
+    """The policy that strips allocations, as a chart names it."""
+    found, _ = stale_allocations.policy()
+    return {**found, "metadata": {"name": "cards-stale-allocations"}, "spec": {**found["spec"], **spec}}
 
 
 def test_the_policy_on_bindings_does_not_make_volcano_read_more() -> None:
-    spec = {"matchConstraints": {"resourceRules": [{"resources": ["pods/binding"]}]}}
-    policy = admission("MutatingAdmissionPolicy", "volcano-vgpu-stale-keys", spec=spec)
-    assert rules(LISTS_IDS, policy) == {"HP408", "HP741"}
-    bare = admission("MutatingAdmissionPolicy", "volcano-vgpu-else", spec={})
-    other = admission("ValidatingWebhookConfiguration", "volcano-vgpu")
-    assert rules(LISTS_IDS, bare, other) == {"HP408"}
+    assert rules(LISTS_IDS, a_policy()) == {"HP408", "HP741"}
+    elsewhere = a_policy(matchConstraints={"resourceRules": [{"resources": ["pods"]}]})
+    another = a_policy(mutations=[{"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}}])
+    assert rules(LISTS_IDS, elsewhere, another) == {"HP408"}
+    assert rules(LISTS_IDS, {**a_policy(), "kind": "ValidatingAdmissionPolicy"}) == {"HP408"}
 
 
 def test_the_policy_on_bindings_breaks_releases_that_allocation_by_them() -> None:
-    spec = {"matchConstraints": {"resourceRules": [{"resources": ["pods/binding"]}]}}
-    policy = admission("MutatingAdmissionPolicy", "volcano-vgpu-stale-keys", spec=spec)
+    policy = a_policy()
     assert [each.severity for each in found(policy, chosen=VetSettings(release=NEW))] == [VetSeverity.ERROR]
     assert [each.severity for each in found(policy)] == [VetSeverity.NOTE]
     assert found(policy, chosen=VetSettings(release=OLD)) == ()
@@ -284,6 +295,35 @@ def test_a_handshake_is_missed_by_the_releases_that_look_for_it(release: Version
     assert rules(a_node(handshake=""), chosen=VetSettings(release=release)) == expected
 
 
+def test_beside_the_master_of_volcanos_plugin_an_older_volcano_has_no_cards() -> None:
+    finding = the("HP731", found(a_node(handshake=""), chosen=VetSettings(release=OLD)))
+    assert "it has no annotation volcano.sh/node-vgpu-handshake (Volcano before 1.14.3 and" in finding.message
+    assert finding.fix.startswith("run volcano-vgpu's agent or volcano-vgpu-device-plugin up to 1.12 there")
+    assert "or Volcano 1.14.3, 1.15.1 or later" in finding.fix
+
+
+@pytest.mark.parametrize("resource", ["volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"])
+@pytest.mark.parametrize(
+    ("release", "assigner", "expected"),
+    [
+        (OLD, DeviceAssigner.VOLCANO, False),
+        (Version(1, 14, 3), DeviceAssigner.VOLCANO, True),
+        (Version(1, 15, 0), DeviceAssigner.VOLCANO, False),
+        (Version(1, 15, 1), DeviceAssigner.VOLCANO, True),
+        (NEW, DeviceAssigner.VOLCANO, True),
+        (NEW, DeviceAssigner.EXTENDER, False),
+    ],
+)
+def test_releases_without_a_handshake_need_memory_and_cores_in_the_status(
+    resource: str, release: Version, assigner: DeviceAssigner, expected: bool
+) -> None:
+    node = a_node()
+    del node["status"]["allocatable"][resource]
+    findings = found(node, chosen=VetSettings(release=release, assigner=assigner))
+    missing = [each for each in findings if each.rule == "HP731"]
+    assert [f"it offers no {resource} (Volcano from 1.14.3" in each.message for each in missing] == [True] * expected
+
+
 def test_two_writers_are_named_with_what_and_when() -> None:
     node = a_node()
     owned: dict[str, Any] = {"f:metadata": {"f:annotations": {f"f:{REGISTER}": {}}}}
@@ -390,25 +430,24 @@ def test_a_quota_of_the_cluster_and_one_of_the_manifests_hold_together() -> None
     assert "HP724" not in {each.rule for each in found(job, cluster=True)}
 
 
-HOOK = {
-    "name": "bindings.neuron.hami-plugins.io",
-    "rules": [{"apiGroups": [""], "resources": ["pods/binding"], "operations": ["CREATE"]}],
-}
-WEBHOOK = {
-    "apiVersion": "admissionregistration.k8s.io/v1",
-    "kind": "MutatingWebhookConfiguration",
-    "metadata": {"name": "neuron-webhooks"},
-    "webhooks": [HOOK],
-}
-
-
-def test_several_neuron_devices_of_volcano_are_chosen_where_our_server_is_installed() -> None:
+def test_several_neuron_devices_of_volcano_are_chosen_where_the_allocator_serves_them() -> None:
     pod = a_pod("aws.amazon.com/neuron: 4")
-    elsewhere = {**WEBHOOK, "webhooks": [{**HOOK, "name": "bindings.example.com"}]}
+    installed = clusters.the_webhooks(volcano.SPEC, awsneuron.SPEC)
     assert "HP508" in rules(pod)
-    assert "HP508" in rules(pod, elsewhere)
-    assert "HP508" not in rules(pod, WEBHOOK)
+    assert "HP508" in rules(pod, of_another_product(installed))
+    assert "HP508" in rules(pod, clusters.the_webhooks(volcano.SPEC))
+    assert "HP508" not in rules(pod, installed)
     assert "HP508" not in rules(pod, chosen=VetSettings(assigner=DeviceAssigner.EXTENDER))
+    assert "HP508" in rules(pod, chosen=VetSettings(assigner=DeviceAssigner.VOLCANO))
+    assert "HP508" not in rules(pod, installed, chosen=VetSettings(assigner=DeviceAssigner.VOLCANO))
+
+
+def test_webhooks_in_a_list_of_an_api_server_have_no_version_of_their_own() -> None:
+    listed = {key: value for key, value in clusters.the_webhooks(awsneuron.SPEC).items() if key != "apiVersion"}
+    pod = vet.read(yaml.safe_dump(a_pod("aws.amazon.com/neuron: 4")), source="f").documents
+    for objects, expected in (((), True), ((listed,), False)):
+        cluster = ClusterObjects(None, documents_of(*objects))
+        assert ("HP508" in {each.rule for each in vet.vet(pod, builtin(), None, cluster)}) is expected
 
 
 @pytest.mark.parametrize(
@@ -424,3 +463,16 @@ def test_a_taint_that_is_all_that_keeps_a_pod_away_is_named(taint: dict[str, str
     documents = vet.read(yaml.safe_dump(a_pod("volcano.sh/vgpu-number: 1")), source="f").documents
     (finding,) = vet.vet(documents, builtin(), None, snapshot_of([node], builtin()))
     assert (finding.rule, finding.fix) == ("HP803", fix)
+
+
+def test_what_two_pods_hold_of_one_card_too_much_is_said_once() -> None:
+    def holding(name: str, memory: int) -> dict[str, Any]:
+        pod = a_pod(f"volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory: {memory}")
+        pod["metadata"] |= {"name": name, "uid": name}
+        pod["metadata"]["annotations"] = {"volcano.sh/vgpu-ids-new": f"GPU-0,NVIDIA,{memory},10:"}
+        pod["spec"]["nodeName"] = "n1"
+        return pod | {"status": {"phase": "Running"}}
+
+    twice = [each for each in judged(a_node(), holding("a", 20_000), holding("b", 20_000)) if each.rule == "HP737"]
+    assert len(twice) == 1, twice
+    assert not [each for each in judged(a_node(), holding("a", 20_000), holding("b", 4_000)) if each.rule == "HP737"]

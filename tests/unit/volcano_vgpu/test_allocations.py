@@ -437,7 +437,7 @@ def test_the_offer_of_a_node_without_cards_refuses_everything() -> None:
 @pytest.mark.parametrize(
     ("held", "asked", "word"),
     [("1,100", "2000,0", "all cores"), ("1,0", "2000,100", "whole card")],
-    ids=["beside an exclusive pod", "exclusive beside a pod"],
+    ids=["next to an exclusive pod", "exclusive next to a pod"],
 )
 def test_a_card_whose_cores_are_all_allocated_is_shared_with_no_other_pod(held: str, asked: str, word: str) -> None:
     others = (other(f"GPU-a,NVIDIA,{held}:"),)

@@ -1,4 +1,4 @@
-"""The keeper of cards: what publisher, plugin and people are told, and when."""
+"""The keeper of cards: the reports to publisher, plugin and people, and their times."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from volcano_vgpu.discovery.port import DiscoveryError
 
 
 class Cards:
-    """A driver that reports what it is told to, and fails where it is told nothing."""
+    """A driver with scripted reports, which fails when the script is empty."""
 
     def __init__(self) -> None:
         self.reports: NodeInventory | None = None

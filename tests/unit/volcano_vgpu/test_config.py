@@ -1,4 +1,4 @@
-"""The agent's settings: where they come from, which win, and what is said of wrong ones."""
+"""The agent's settings: their sources, which win, and the messages about wrong ones."""
 
 from __future__ import annotations
 

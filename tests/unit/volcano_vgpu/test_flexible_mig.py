@@ -1,4 +1,4 @@
-"""Which MIG instance is made or removed next, what is told of those that cannot be, and what a crash leaves behind."""
+"""Which MIG instance is created or removed next, the reports about impossible ones, and the state after a crash."""
 
 from __future__ import annotations
 

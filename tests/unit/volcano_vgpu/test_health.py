@@ -1,4 +1,4 @@
-"""What becomes of a card's health, and what is said about it."""
+"""Changes of a card's health, and their messages."""
 
 from __future__ import annotations
 

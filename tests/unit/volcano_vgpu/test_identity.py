@@ -1,4 +1,4 @@
-"""Whose call it is, by the kubelet's own record."""
+"""The container of a call, by the kubelet's own record."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ids(*names: str) -> frozenset[SlotId]:
 
 
 def held(pod: str, container: str, *slots: str, nonce: str | None = None) -> Allocation:
-    """A container's record; the nonce is made of the names unless it is said."""
+    """A container's record; the nonce is made of the names by default."""
     name = f"{pod}-{container}" if nonce is None else nonce
     return Allocation(pod_uid=PodUid(pod), container=container, slots=ids(*slots), nonce=name)
 

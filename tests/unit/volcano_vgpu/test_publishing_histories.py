@@ -20,7 +20,7 @@ LOCK_KEY = "hamivgpu"
 COUNT = "volcano.sh/vgpu-number"
 TIMING = PublicationTiming()
 STEPS = 8
-"""Writes after which an agent that nobody disturbs has come to rest."""
+"""Writes after which an undisturbed agent has come to rest."""
 
 
 class Histories(RuleBasedStateMachine):
@@ -47,7 +47,7 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: self.duties is not None)
     @rule()
     def die(self) -> None:
-        """The kubelet notices at once that nobody answers any more; its next report says so."""
+        """The kubelet notices immediately that the plugin no longer answers; its next report says so."""
         self.duties, self.offer, self.listed = None, Offer(), frozenset()
 
     @precondition(lambda self: self.duties is not None)
@@ -95,7 +95,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from([REGISTER_KEY, HANDSHAKE_KEY]), text=st.sampled_from([None, "", "Deleted_x", "a,b:"]))
     def meddle(self, key: str, text: str | None) -> None:
-        """Somebody else writes the node's annotations."""
+        """Another client writes the node's annotations."""
         self.broken_by_others = True
         merge(self.node, {"metadata": {"annotations": {key: text, LOCK_KEY: "2026-11-20T00:00:00Z"}}})
 

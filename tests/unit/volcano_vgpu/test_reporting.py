@@ -1,4 +1,4 @@
-"""Who is told what came of calls and cards."""
+"""The receivers of reports about calls and cards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POD = {"metadata": {"namespace": "default", "name": "one", "uid": "u1"}}
 
 
 class Heard:
-    """Everybody who is told something."""
+    """All receivers of reports."""
 
     def __init__(self) -> None:
         self.events: list[tuple[ObjectRef, str, str, str]] = []

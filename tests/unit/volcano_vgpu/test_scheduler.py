@@ -36,7 +36,15 @@ def test_which_versions_need_a_handshake(version: str | None, needed: bool) -> N
 
 @pytest.mark.parametrize(
     ("version", "after_a_bind"),
-    [(None, True), ("1.13.0", True), ("1.14.1", True), ("1.15.1", True), ("1.16.0", False), ("1.17.2", False)],
+    [
+        (None, True),
+        ("1.13.0", True),
+        ("1.14.1", True),
+        ("1.14.4", True),
+        ("1.15.0", False),
+        ("1.16.0", False),
+        ("1.17.2", False),
+    ],
 )
 def test_which_versions_need_a_touch(version: str | None, after_a_bind: bool) -> None:
     found = None if version is None else version_of(version)

@@ -65,7 +65,7 @@ def test_a_server_certificate_is_renewed_when_a_third_is_left_by_the_same_author
 
 
 def test_a_server_keeps_the_authorities_however_old_they_are(fresh: Material) -> None:
-    """What trusts them is written by another process, so a new one would be trusted by nobody."""
+    """Another process writes the trust bundle, so a new one would not be trusted by any client."""
     for days in (201, 290):
         assert (after(fresh, days).trusted, after(fresh, days).authority_key) == (fresh.trusted, fresh.authority_key)
 

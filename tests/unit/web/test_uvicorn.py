@@ -1,4 +1,4 @@
-"""The parts of uvicorn and asyncio that the servers build on and nobody promises. A part that moved is named."""
+"""Undocumented parts of uvicorn and asyncio that the servers build on. A part that moved is named."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hami_plugins.web.server import _Server
 from tests.threads import apart
 
 SET_LATER = {"servers"}
-"""What a server has once it has started."""
+"""The attributes of a started server."""
 
 
 def taken(*classes: type) -> set[str]:

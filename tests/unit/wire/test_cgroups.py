@@ -1,4 +1,4 @@
-"""Whose a process is, by its control groups."""
+"""The owner of a process, by its control groups."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_everything_that_decisions_read_is_read() -> None:
     assert read.full_name == "team/train-0"
     assert (read.uid, read.phase, read.priority, read.scheduler) == ("u-1", "Running", 7, "volcano")
     assert (read.node, read.runtime_class) == ("n1", "nvidia")
-    assert (read.gated, read.terminating, read.init_finished) == (True, True, True)
+    assert (read.gates, read.terminating, read.init_finished) == (("quota",), True, True)
     assert (read.labels, read.annotations) == ({"app": "train"}, {"nvidia.com/use-gputype": "A100"})
 
 

@@ -51,7 +51,7 @@ def test_a_device_is_the_same_in_all_versions(*, basic: bool) -> None:
 
 
 def test_a_slice_names_its_pool() -> None:
-    """Driver, name, generation and number of slices; one slice where nothing is said."""
+    """Driver, name, generation and number of slices; one slice by default."""
     found = resource_slices.resource_slice(of({"allNodes": True}))
     assert (found.pool, found.generation, found.slices) == (PoolId("d.io", "p"), 3, 2)
     assert found.nodes == DeviceNodes(everywhere=True)

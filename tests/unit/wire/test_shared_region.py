@@ -222,7 +222,7 @@ def test_a_counter_below_zero_is_handed_on_as_the_huge_number_that_it_has_become
 
 
 def twice(first: Sequence[Slot], second: Sequence[Slot], name: str = "v1.2") -> frozenset[int]:
-    """What two reads of the slots say about what is being written."""
+    """What two reads of the slots show about concurrent writes."""
     before, after = Made(layout=name, slots=first).data(), Made(layout=name, slots=second).data()
     return shared_region.unsettled(LAYOUTS[name], slots_of(before, len(first)), slots_of(after, len(second)))
 

@@ -1,4 +1,4 @@
-"""Queues and PodGroups with something wrong in them: the rest counts, and the mistake is told with its place."""
+"""Queues and PodGroups with something wrong in them: the rest counts, and the mistake is reported with its place."""
 
 from __future__ import annotations
 

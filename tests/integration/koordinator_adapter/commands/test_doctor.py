@@ -19,7 +19,8 @@ VERSIONS = {"DaemonSet": "apps/v1", "Deployment": "apps/v1"}
 def put_all(server: ApiServer, objects: dict[str, Raw]) -> None:
     server.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "koordinator-system"}})
     for raw in sorted(objects.values(), key=lambda each: str(each["kind"]) != "Namespace"):
-        if raw["kind"] != "MutatingWebhookConfiguration":  # the server would call it
+        # The server would call the one, and does not serve the other.
+        if raw["kind"] not in {"MutatingWebhookConfiguration", "ValidatingAdmissionPolicy"}:
             server.put({"apiVersion": VERSIONS.get(raw["kind"], "v1"), **raw})
 
 

@@ -210,7 +210,7 @@ def test_a_bare_member_without_cards_is_made_anew_beside_its_group(
 
 
 class Raced:
-    """A cluster in which somebody is quicker with the first write of a sort to an object."""
+    """A cluster in which another client is quicker with the first write of a sort to an object."""
 
     def __init__(self, cluster: KubeClient, verb: str, path: str, change: Raw) -> None:
         self._cluster, self._verb, self._path, self._change = cluster, verb, path, change

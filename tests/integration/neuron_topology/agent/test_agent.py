@@ -1,4 +1,4 @@
-"""The whole agent on a node of the embedded cluster: what it writes, and whom it reports."""
+"""The whole agent on a node of the embedded cluster: its writes and reports."""
 
 from __future__ import annotations
 

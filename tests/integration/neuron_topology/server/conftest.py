@@ -1,4 +1,4 @@
-"""The embedded cluster that Neuron allocators run beside."""
+"""The embedded cluster for Neuron allocators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded cluster with Trainium nodes, and Neuron allocators beside it."""
+"""The embedded cluster with Trainium nodes, and Neuron allocators."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 
 
 class Site(Shared):
-    """An API server, and Neuron allocators beside it."""
+    """An API server, and Neuron allocators."""
 
     def install(self, client: Client, **more: Any) -> None:
         """Has the API server ask this replica."""
@@ -55,7 +55,7 @@ class Site(Shared):
         return found if len(found) == count and all(each["spec"].get("nodeName") for each in found) else []
 
     def wrong(self) -> list[str]:
-        """Devices that are told to two pods of a node, and pods that were bound without any."""
+        """Devices that were given to two pods of a node, and pods that were bound without any."""
         found, taken = [], dict[tuple[str, str], str]()
         for each in self.pods():
             node, name = each["spec"].get("nodeName"), each["metadata"]["name"]
@@ -70,7 +70,7 @@ class Site(Shared):
 
 
 def ids_of(pod: Mapping[str, Any]) -> list[str]:
-    """The numbers that AWS's plugin is told."""
+    """The numbers for AWS's plugin."""
     return str((pod["metadata"].get("annotations") or {}).get(IDS_KEY, "")).split(",")
 
 

@@ -1,4 +1,4 @@
-"""The embedded cluster that allocators run beside."""
+"""The embedded cluster for allocators."""
 
 from __future__ import annotations
 

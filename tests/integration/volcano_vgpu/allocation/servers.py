@@ -114,7 +114,7 @@ class Client:
         return str(self.call("allocate", task=task(pod, node))["errorMessage"])
 
     def review(self, path: str, **request: Any) -> tuple[int, Any]:
-        """The status and the response of a webhook, or its text where it is no review."""
+        """The status and the response of a webhook, or its text if it is not a review."""
         body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
         address = self.server.webhook_address
         assert address is not None
@@ -144,7 +144,7 @@ class Client:
 
 
 class Site:
-    """An API server, and allocators beside it."""
+    """An API server, and allocators."""
 
     def __init__(self, server: ApiServer, folder: Path) -> None:
         self.server = server

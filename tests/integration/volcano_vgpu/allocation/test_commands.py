@@ -110,6 +110,49 @@ def test_the_conf_of_the_cluster_is_checked_where_it_is(run: Run, cluster: Site,
     assert run("conf", "--live", "--kubeconfig", kubeconfig)[0] == Exit.FINE
 
 
+def test_the_conf_is_checked_for_a_release_of_volcano(run: Run, tmp_path: Path) -> None:
+    path = written(tmp_path, "conf.yaml", run("conf", "--mode", "policy")[1])
+    asked = ("conf", "--mode", "policy", "--check", path)
+    code, text = run(*asked, "--scheduler", "volcano-1.16", "-o", "json")
+    found = published(text)
+    assert (code, found["release"]) == (Exit.FINDINGS, "1.16.0-alpha.1")
+    assert [(each["severity"], each["place"]) for each in found["findings"]] == [("error", "mode policy")]
+    code, text = run(*asked, "--scheduler", "volcano-1.15")
+    assert (code, "no defects for mode policy for release 1.15.1" in text) == (Exit.FINE, True)
+    code, text = run(*asked, "--scheduler", "volcano-1.17")
+    assert (code, "--scheduler volcano-1.17: not a known release" in text) == (Exit.UNABLE, True)
+    assert run("conf", "--scheduler", "volcano-1.15")[0] == Exit.UNABLE
+
+
+@pytest.mark.parametrize(("tag", "release"), [("v1.16.0-alpha.1", "1.16.0-alpha.1"), ("v1.13.2", ""), ("latest", "")])
+def test_the_release_of_a_cluster_is_that_of_the_schedulers_image(
+    run: Run, cluster: Site, tmp_path: Path, tag: str, release: str
+) -> None:
+    kubeconfig = str(cluster.server.kubeconfig(tmp_path / "kubeconfig"))
+    held = run("conf", "--mode", "policy")[1]
+    cluster.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "volcano-system"}})
+    metadata = {"name": "volcano-scheduler-configmap", "namespace": "volcano-system"}
+    cluster.put({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"my.conf": held}})
+    labels = {"app": "volcano-scheduler"}
+    cluster.put(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "volcano-scheduler", "namespace": "volcano-system"},
+            "spec": {
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": {"containers": [{"name": "s", "image": f"volcanosh/vc-scheduler:{tag}"}]},
+                },
+            },
+        }
+    )
+    code, text = run("conf", "--live", "--mode", "policy", "--kubeconfig", kubeconfig, "-o", "json")
+    assert json.loads(text)["release"] == release
+    assert code == (Exit.FINDINGS if release else Exit.FINE)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

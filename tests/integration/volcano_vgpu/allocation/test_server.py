@@ -205,7 +205,7 @@ def test_a_replica_to_which_nobody_is_sent_ends_at_once(cluster: Site) -> None:
 def test_a_replica_that_loses_its_lease_while_it_reads_a_pod_does_not_answer(
     cluster: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hami_plugins.allocator.server.READ_SECONDS", 20.0)
+    monkeypatch.setattr("hami_plugins.allocator.leader.READ_SECONDS", 20.0)
     client = cluster.start()
     pod = a_pod("p") | {"metadata": {"name": "p", "namespace": "default", "uid": "unknown"}}
     assert client.bind(pod, "n1") == (200, {"uid": "r", "allowed": True})
@@ -232,7 +232,7 @@ def test_a_replica_that_cannot_renew_its_lease_answers_no_more(cluster: Site) ->
 
 
 def test_a_replica_that_lost_its_lease_keeps_nothing_of_its_cache(cluster: Site) -> None:
-    """A process that serves tells the garbage collector to pass over its cache, so that nothing may depend on that."""
+    """A serving process excludes its cache from garbage collection, so nothing may depend on that."""
     others = {id(each) for each in gc.get_objects() if isinstance(each, AllocationCache)}
     gc.disable()
     try:
@@ -292,7 +292,7 @@ def test_bindings_that_fail_after_the_answer_hold_their_cards_until_time_ends_it
 
 
 def test_mode_webhook_writes_every_node_when_it_begins_and_then_those_that_it_answered_for(cluster: Site) -> None:
-    """While nobody answered, Bindings failed, and Volcano still counts their cards."""
+    """While no server answered, Bindings failed, and Volcano still counts their cards."""
     client = cluster.start(volcano={"mode": "webhook"})
     first = {node: wait_for(partial(_touched, cluster, node), f"{node} is written") for node in ("n1", "n2")}
     for pod in cluster.put(*(a_pod(f"p{at}") for at in range(5))):

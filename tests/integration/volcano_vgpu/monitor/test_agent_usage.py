@@ -1,4 +1,4 @@
-"""The agent and its command on a node: what containers use, beside what the agent gave them."""
+"""The agent and its command on a node: containers' usage compared with the agent's allocation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a process is there, as the host's kernel tells of it."""
+"""Whether a process exists, by the host's kernel."""
 
 from __future__ import annotations
 

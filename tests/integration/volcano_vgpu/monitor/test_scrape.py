@@ -1,4 +1,4 @@
-"""One look at a node: regions, processes and pods together, and what Prometheus is told of it."""
+"""One pass over a node: regions, processes and pods together, and the metrics about it."""
 
 from __future__ import annotations
 

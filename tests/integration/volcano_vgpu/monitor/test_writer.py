@@ -221,7 +221,7 @@ def test_without_a_lock_left_nobody_is_let_go_for_nobody_was_blocked_by_us(node:
 def test_a_lock_that_its_holder_removed_locks_nobody_out(
     node: Node, monkeypatch: pytest.MonkeyPatch, *, made_anew: bool
 ) -> None:
-    """Somebody opens the file just before its holder removes it and lets go: that lock is on no file any more."""
+    """Another process opens the file just before its holder removes and releases it: that lock has no file left."""
     lock = WriterLock(node.lock)
     really = fcntl.flock
 

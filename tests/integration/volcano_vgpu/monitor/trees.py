@@ -13,7 +13,7 @@ WHOSE = f"{UID}_main"
 
 
 def put(root: Path, made: Made | None, *, whose: str = WHOSE, name: str = "") -> Path:
-    """A container's directory with its region; the name is the agent's own unless another is said."""
+    """A container's directory with its region; the name is the agent's own by default."""
     folder = root / whose
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / (name or cache_name(whose))
@@ -28,7 +28,7 @@ def host(root: Path) -> Path:
 
 
 def process(root: Path, hostpid: int, inner: int, *, pod: str = UID, state: str = "S", cgroup: str = "") -> None:
-    """A process of a pod as the host's kernel tells of it."""
+    """A process of a pod in the host's /proc."""
     folder = root / str(hostpid)
     folder.mkdir()
     (folder / "status").write_text(

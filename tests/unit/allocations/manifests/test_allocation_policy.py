@@ -1,4 +1,4 @@
-"""Which requests the policy is about, whose keys it protects, and whom it trusts."""
+"""The requests that the policy covers, the keys it protects, and the users it trusts."""
 
 from __future__ import annotations
 
@@ -22,12 +22,25 @@ def pod(labels: Any = None, **annotations: str) -> dict[str, Any]:
     return {"metadata": metadata | ({"labels": labels} if labels else {})}
 
 
-def concerned(new: Any, old: Any = None, *, user: str = "jane", groups: tuple[str, ...] = (), spec: Any = None) -> bool:
-    """Whether the policy refuses the request: its conditions hold."""
+MAY_BIND = "authorizer.group('').resource('pods').subresource('binding').check('create').allowed()"
+"""What the API server answers for each account by itself."""
+
+
+def concerned(
+    new: Any,
+    old: Any = None,
+    *,
+    user: str = "jane",
+    groups: tuple[str, ...] = (),
+    spec: Any = None,
+    may_bind: bool = False,
+) -> bool:
+    """Whether the policy refuses the request: its conditions hold. ``may_bind`` is a right in all namespaces."""
     request = {"userInfo": {"username": user, **({"groups": list(groups)} if groups else {})}}
     variables = {"object": new, "oldObject": old, "request": request}
     found = spec or policy(ALLOCATIONS, remedy="list it")[0]["spec"]
-    return all(compiled(each["expression"]).holds(variables) for each in found["matchConditions"])
+    expressions = (each["expression"].replace(MAY_BIND, str(may_bind).lower()) for each in found["matchConditions"])
+    return all(compiled(each).holds(variables) for each in expressions)
 
 
 ALLOCATED = pod(**{KEY: "x", "theirs": "x"})
@@ -72,6 +85,21 @@ def test_listed_users_and_groups_are_trusted() -> None:
     only = policy(ALLOCATIONS, remedy="list it", groups=("operators",))[0]["spec"]
     assert not concerned(ALLOCATED, groups=("operators",), spec=only)
     assert concerned(ALLOCATED, groups=("system:masters",), spec=only)
+
+
+@pytest.mark.parametrize("system", ["koordinator", "volcano", "hami"])
+def test_a_scheduler_in_another_namespace_is_trusted_if_it_may_bind_all_pods(system: str) -> None:
+    """Or no pod with devices would be bound there until an operator lists the account."""
+    found = systems(REGISTRY)[system]
+    spec = policy(found, remedy="list it")[0]["spec"]
+    name = {"koordinator": "koord-scheduler", "volcano": "volcano-scheduler", "hami": "hami-scheduler"}[system]
+    allocated = pod(**{found.keys[0]: "x"})
+    assert not concerned(allocated, pod(), user=account("batch", name), spec=spec, may_bind=True)
+    assert concerned(allocated, pod(), user=account("batch", name), spec=spec)
+    for other in (f"my-{name}", "deployer", f"{name}-2"):
+        assert concerned(allocated, pod(), user=account("batch", other), spec=spec, may_bind=True), other
+    for other in (name, f"oidc:{name}"):
+        assert concerned(allocated, pod(), user=other, spec=spec, may_bind=True), other
 
 
 @pytest.mark.parametrize(
@@ -229,6 +257,7 @@ def test_systems_together_protect_and_trust_what_each_does() -> None:
     assert set(both.keys) == {*found["volcano"].keys, *found["koordinator"].keys}
     assert set(both.users) == {*found["volcano"].users, *found["koordinator"].users}
     assert len(both.users) == len(set(both.users))
+    assert both.schedulers == ("volcano-scheduler", "koord-scheduler")
     assert both.marks == ("hami-plugins.io/allocator", "hami-plugins.io/limits")
     assert both.labels == {"koordinator.sh/gpu-isolation-provider": "HAMi-core"}
 

@@ -127,7 +127,7 @@ def extender_before(name: str) -> Change:
         (
             actions("enqueue, allocate, preempt, reclaim, backfill"),
             "warning",
-            "actions enqueue: while the sums of the cluster are full it lets no PodGroup in",
+            "actions enqueue: it keeps PodGroups out while the sums of the cluster are full",
             "remove enqueue",
         ),
         (
@@ -157,12 +157,12 @@ def extender_before(name: str) -> Change:
             "is listed before proportion: it is asked about pods that they protect",
             "move it to the end of its tier",
         ),
-        (without("preemptableVerb"), "info", "preemptableVerb: is missing: nobody is evicted for devices", "write"),
-        (without("reclaimableVerb"), "info", "reclaimableVerb: is missing: nobody is evicted for devices", "write"),
+        (without("preemptableVerb"), "info", "preemptableVerb: is missing: no pod is evicted for devices", "write"),
+        (without("reclaimableVerb"), "info", "reclaimableVerb: is missing: no pod is evicted for devices", "write"),
         (
             without("onSessionCloseVerb"),
             "info",
-            "onSessionCloseVerb: is missing: nobody is evicted where sums suffice and no device has room",
+            "onSessionCloseVerb: is missing: no pod is evicted where sums suffice and no device has room",
             "write extender.onSessionCloseVerb: onSessionClose",
         ),
         (
@@ -215,7 +215,7 @@ def test_each_mistake_is_one_finding_with_its_remedy(change: Change, severity: s
     ],
 )
 def test_what_decides_about_no_victim_is_no_mistake(change: Change) -> None:
-    """A plugin that does not judge victims may be anywhere, and so may a gang that is told not to."""
+    """A plugin without a say about victims may be anywhere, and so may a gang plugin that has none by configuration."""
     assert found_after(change) == []
 
 

@@ -1,4 +1,4 @@
-"""Which requests the policy for device records on nodes refuses, and whom it trusts."""
+"""The requests that the policy for device records on nodes refuses, and the users it trusts."""
 
 from __future__ import annotations
 

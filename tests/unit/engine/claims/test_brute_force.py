@@ -9,10 +9,10 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hami_plugins.engine.claims.needs import NeededClaim
 from hami_plugins.engine.claims.pools import CounterScope, NodePool, PoolMember
 from hami_plugins.engine.claims.rules import KUBERNETES_1_36
 from hami_plugins.engine.claims.search import ClaimSearch, NodeDevices
-from hami_plugins.engine.claims.wishes import NeededClaim
 from hami_plugins.model.claims import (
     NOWHERE,
     ClaimConstraint,

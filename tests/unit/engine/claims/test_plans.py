@@ -99,7 +99,7 @@ def test_a_selector_that_ends_in_an_error_stops_the_pod() -> None:
 
 
 def test_a_selector_that_is_not_evaluated_is_unknown() -> None:
-    """What the library cannot evaluate is not guessed."""
+    """An expression that the library cannot evaluate is not guessed."""
     strange = a_template("strange", a_request("r", f'device.attributes["{DRIVER}"].?model.orValue("") == ""'))
     plan = planned([a_node(), a_class(), TWO, strange, a_pod(template="strange")])
     assert plan.pods[0].stage == "unknown"
@@ -487,7 +487,7 @@ def test_a_claim_has_no_more_than_32_devices() -> None:
 
 
 def test_a_choice_after_which_nothing_goes_is_left() -> None:
-    """Both choices of the second request are too many beside 31 devices."""
+    """Both choices of the second request exceed the limit together with 31 devices."""
     many = a_slice(*(a_device(f"gpu-{at:02}") for at in range(40)))
     first = first_of("r", a=exactly(count=31), b=exactly(count=10))
     second = first_of("s", a=exactly(count=13), b=exactly(count=14))
@@ -618,7 +618,7 @@ def test_what_a_sick_part_would_take_of_counters_counts() -> None:
 
 
 def test_all_devices_that_a_constraint_speaks_against_stop_the_scheduler() -> None:
-    """There is no other choice than all of them."""
+    """All of them is the only choice."""
     everything = a_template("all", a_request(allocationMode="All"), constraints=[{"matchAttribute": f"{DRIVER}/model"}])
     assert why(planned([a_node(), a_class(), TWO, everything, a_pod(template="all")])) == [
         f"kube-scheduler stops: claim c, request r: cannot add device {DRIVER}/n1/gpu-1 because a claim constraint "

@@ -1,4 +1,4 @@
-"""Requests for admission, and what is said to them."""
+"""Requests for admission, and their answers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ POLICY: Final = AdmissionPolicy()
 
 
 def creation(raw: Raw | None, *, user: User = SOMEBODY, namespace: str = "team") -> AdmissionRequest:
-    """Somebody creates a pod."""
+    """A user creates a pod."""
     return AdmissionRequest(
         uid="u", operation="CREATE", group="", version="v1", resource="pods", namespace=namespace, user=user, object=raw
     )
 
 
 def change(before: Raw, after: Raw, *, user: User = SOMEBODY) -> AdmissionRequest:
-    """Somebody changes a pod."""
+    """A user changes a pod."""
     return AdmissionRequest(
         uid="u",
         operation="UPDATE",

@@ -57,7 +57,7 @@ FACTS = ClusterFacts(models=("NVIDIA-A100",), device_labels=True, card_memory=Mi
 
 @st.composite
 def raws(draw: st.DrawFn) -> dict[str, Any]:
-    """Pods as somebody may write them, some with nonsense in a place."""
+    """Pods as users may write them, some with nonsense in a place."""
     raw = pod(*draw(st.lists(LIMITS, min_size=1, max_size=2)), labels=draw(MAPS), annotations=draw(MAPS))
     place = draw(st.sampled_from(["", "", "", "", "metadata", "spec", "labels", "containers", "env", "volumes"]))
     if place in raw:
@@ -83,7 +83,7 @@ def test_every_pod_is_answered_and_one_that_comes_in_is_complete(raw: dict[str, 
     found = patched(raw, answer)
     again = mutate(creation(found, user=SCHEDULER), REGISTRY, INJECTING, FACTS)
     assert isinstance(again, Allowed), again
-    # All that may be left to do is to take away a zero that somebody wrote beside another scheduler's words.
+    # The only remaining change may be to remove a zero that a user wrote next to another scheduler's resources.
     assert {each["op"] for each in again.operations} <= {"remove"}
     settled = patched(found, again)
     assert _amounts(settled) == _amounts(found)

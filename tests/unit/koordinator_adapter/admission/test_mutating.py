@@ -24,7 +24,7 @@ from tests.unit.koordinator_adapter.admission.asking import (
     patched,
     reason,
 )
-from tests.unit.koordinator_adapter.written import REGISTRY, Raw, limits_of, pod
+from tests.unit.koordinator_adapter.written import NVIDIA_NODES, REGISTRY, Raw, limits_of, pod
 
 HAMI = {"nvidia.com/gpu": 2, "nvidia.com/gpumem": 8192, "nvidia.com/gpucores": 40}
 VOLCANO = {"volcano.sh/vgpu-number": 2, "volcano.sh/vgpu-memory": 8192, "volcano.sh/vgpu-cores": 40}
@@ -37,7 +37,7 @@ def test_a_pod_in_other_words_comes_in_complete(limits: dict[str, object]) -> No
     found = admitted(pod(limits))
     assert limits_of(found) == {SHARED: 2, CORE: 80, MEMORY: "16Gi"}
     assert found["metadata"]["labels"] == LABEL
-    assert found["spec"]["nodeSelector"] == LABEL
+    assert found["spec"]["nodeSelector"] == {**LABEL, **NVIDIA_NODES}
     assert found["spec"]["schedulerName"] == "koord-scheduler"
     assert found["spec"]["runtimeClassName"] == "nvidia"
 
@@ -58,6 +58,19 @@ def test_koordinators_own_webhook_and_this_one_find_nothing_to_do_with_it(raw: R
     amounts = amounts_of(pods.pod(found), 0)
     assert koordinator.normalised(amounts) == amounts
     assert answered(found) == Allowed()
+
+
+@pytest.mark.parametrize("name", ["aws.amazon.com/neuron", "amd.com/gpu", "birentech.com/gpu", "hygon.com/dcunum"])
+def test_a_pod_for_cards_that_koordinator_does_not_divide_comes_in_with_a_warning(name: str) -> None:
+    answer = answered(pod({name: 1}))
+    assert isinstance(answer, Allowed)
+    assert answer.operations == ()
+    (warning,) = answer.warnings
+    assert warning.startswith(f"{name}: ")
+
+
+def test_a_pod_for_several_vendors_cards_is_refused_still() -> None:
+    assert "2 requests for cards" in reason(answered(pod({**HAMI, "hygon.com/dcunum": 1})))
 
 
 def test_a_pod_that_koordinators_webhook_completed_first_is_left_as_it_is() -> None:
@@ -122,7 +135,9 @@ def test_what_the_cluster_says_counts_unless_it_is_set() -> None:
 
 
 def test_a_record_that_a_new_pod_brings_along_is_left_out() -> None:
-    """Koordinator would believe it, whoever wrote it; of pods that are not translated the admission policy judges."""
+    """Koordinator would believe it, whichever client wrote it; the admission policy judges pods that are not
+    translated.
+    """
     raw = pod({SHARED: 1, CORE: 50, RATIO: 50}, labels=LABEL, annotations={ALLOCATED_KEY: '{"gpu":[{"minor":0}]}'})
     answer = answered(raw)
     assert isinstance(answer, Allowed)

@@ -35,6 +35,25 @@ def test_an_init_container_and_an_application_may_ask_for_half_a_card_each() -> 
     assert of_new(raw) == Allowed()
 
 
+def test_an_ignored_pod_comes_in_as_it_is_unless_it_overrides_limits() -> None:
+    ignored = {OPT_IN: IGNORE}
+    for limits in ({SHARED: 1}, {CORE: 50, RATIO: 150}, {RDMA: 150}):
+        assert of_new(pod(limits, labels=ignored)) == Allowed()
+        assert isinstance(of_new(pod(limits)), Denied)
+    overriding = pod(SHARE, labels={**LABEL, **ignored}, env={"CUDA_DEVICE_SM_LIMIT": "100"})
+    assert "CUDA_DEVICE_SM_LIMIT" in reason(of_new(overriding))
+
+
+def test_cards_that_hami_core_does_not_know_are_not_said_to_lack_limits() -> None:
+    npu = {"huawei.com/npu-core": 10, "huawei.com/npu-cpu": 3, MEMORY: "32Gi", SHARED: 1}
+    for limits in ({SHARED: 1, CORE: 10, MEMORY: "1Gi", "metax-tech.com/sgpu": 1}, npu):
+        assert of_new(pod(limits)) == Allowed()
+
+
+def test_koordinators_whole_npus_come_in() -> None:
+    assert of_new(pod({"huawei.com/npu-core": 20, RATIO: 100}, schedulerName="koord-scheduler")) == Allowed()
+
+
 def test_a_label_that_nobody_acts_upon_is_refused_with_the_one_that_is_meant() -> None:
     why = reason(of_new(pod(SHARE, labels={ISOLATION: "hami-core"})))
     assert "write HAMi-core" in why

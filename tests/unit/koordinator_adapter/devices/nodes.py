@@ -24,7 +24,7 @@ REGISTER = "hami.io/node-nvidia-register"
 
 
 def card(at: int, **changes: Any) -> dict[str, Any]:
-    """A card of NVIDIA's as HAMi's agent tells of it."""
+    """A card of NVIDIA's as HAMi's agent reports it."""
     usual = {"id": f"GPU-{at}", "index": at, "count": 10, "devmem": 40_960, "devcore": 100}
     return {**usual, "type": "NVIDIA-NVIDIA A100", "numa": 0, "mode": "hami-core", "health": True, **changes}
 
@@ -38,7 +38,7 @@ def a_node(*cards: dict[str, Any], **annotations: str) -> dict[str, Any]:
 
 
 def read(node: dict[str, Any], only: Collection[str] = ()) -> NodeCards:
-    """What a node tells of its cards."""
+    """A node's report about its cards."""
     return cards_of(objects.node_object(node), builtin(), only)
 
 

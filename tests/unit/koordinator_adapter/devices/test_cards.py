@@ -8,6 +8,7 @@ import pytest
 
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.vendors import BUILTIN
+from hami_plugins.vendors.ascend import CHIPS
 from hami_plugins.wire.koordinator import NPU_CORE, NPU_DVPP
 from koordinator_adapter.core.devices.cards import NodeCards, label_value
 from tests.unit.koordinator_adapter.devices.nodes import REGISTER, a_node, card, read
@@ -60,7 +61,13 @@ def test_an_npu_has_its_numbers_beside_its_memory() -> None:
     assert found.vendor == "huawei"
     assert found.cards[0].model == "Ascend-910B3"
     assert found.cards[0].npu == {NPU_CORE: 20, "huawei.com/npu-cpu": 7, NPU_DVPP: 100}
-    assert npus("Ascend910A").cards[0].npu == {NPU_CORE: 30, NPU_DVPP: 100}
+    assert npus("Ascend910A").cards[0].npu == {NPU_CORE: 30, "huawei.com/npu-cpu": 14, NPU_DVPP: 100}
+
+
+@pytest.mark.parametrize("chip", [chip.word for chip in CHIPS])
+def test_every_npu_has_cores_and_cpus_without_which_no_template_fits_its_node(chip: str) -> None:
+    npu = npus(chip).cards[0].npu
+    assert min(npu[NPU_CORE], npu["huawei.com/npu-cpu"]) > 0
 
 
 def test_koordinators_own_objects_are_no_source_of_themselves() -> None:

@@ -1,4 +1,4 @@
-"""What a koordlet does, out of the arguments of its pod."""
+"""The behaviour of a koordlet, from the arguments of its pod."""
 
 from __future__ import annotations
 

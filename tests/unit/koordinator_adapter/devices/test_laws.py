@@ -1,4 +1,4 @@
-"""Whatever somebody has written in a Device object's place: the plan says something, and what it writes settles."""
+"""Whatever the content of a Device object: the plan has an answer, and its writes settle."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from tests import raw_objects
 Raw = dict[str, Any]
 
 ISOLATION = "koordinator.sh/gpu-isolation-provider"
+VENDOR = "node.koordinator.sh/gpu-vendor"
 RECORD = "scheduling.koordinator.sh/device-allocated"
 SHARE = {"koordinator.sh/gpu.shared": "1", "koordinator.sh/gpu-core": "50", "koordinator.sh/gpu-memory-ratio": "50"}
 OFFERED = {
@@ -57,7 +58,7 @@ def a_program(kind: str, name: str, *args: str, image: str = "") -> Raw:
     return {
         "kind": kind,
         "metadata": {"name": name, "namespace": "koordinator-system"},
-        "spec": {"template": {"spec": {"containers": [part]}}},
+        "spec": {"template": {"spec": {"containers": [part], "serviceAccountName": name}}},
     }
 
 
@@ -78,12 +79,12 @@ def a_pod(name: str = "half", *, node: str | None = "gpu-1", **changes: Any) -> 
 
 def healthy() -> dict[str, Raw]:
     """The objects by a name for each."""
-    version = {"node.koordinator.sh/gpu-vendor": "nvidia", "node.koordinator.sh/gpu-driver-version": "580.65.06"}
+    version = {VENDOR: "nvidia", "node.koordinator.sh/gpu-driver-version": "580.65.06"}
     return copy.deepcopy(
         {
             "node": {
                 "kind": "Node",
-                "metadata": {"name": "gpu-1", "labels": {ISOLATION: "HAMi-core"}},
+                "metadata": {"name": "gpu-1", "labels": {ISOLATION: "HAMi-core", VENDOR: "nvidia"}},
                 "status": {
                     "capacity": OFFERED,
                     "allocatable": OFFERED,
@@ -121,6 +122,21 @@ def healthy() -> dict[str, Raw]:
                 "kind": "MutatingWebhookConfiguration",
                 "metadata": {"name": "koordinator-mutating-webhook-configuration"},
                 "webhooks": [{"name": "mpod-create.koordinator.sh", "failurePolicy": "Ignore"}],
+            },
+            "scheduler": a_program("Deployment", "koord-scheduler", "--port=10251"),
+            "policy": {
+                "kind": "ValidatingAdmissionPolicy",
+                "metadata": {"name": "koordinator-adapter-allocations"},
+                "spec": {
+                    "matchConditions": [
+                        {"name": "changes-an-allocation", "expression": f'["{RECORD}"].exists(key, true)'},
+                        {
+                            "name": "by-an-unlisted-account",
+                            "expression": '!(request.userInfo.username in ["'
+                            'system:serviceaccount:koordinator-system:koord-scheduler"])',
+                        },
+                    ]
+                },
             },
             "pod": a_pod(),
         }

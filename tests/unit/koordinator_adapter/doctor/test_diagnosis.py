@@ -14,6 +14,7 @@ from koordinator_adapter.core.doctor.evidence import DoctorFinding, DoctorSeveri
 from tests.unit.koordinator_adapter.doctor.cluster import (
     ISOLATION,
     RECORD,
+    VENDOR,
     Raw,
     a_card,
     a_pod,
@@ -469,11 +470,67 @@ def with_npus(labels: dict[str, str]) -> Break:
 
     def change(objects: Cluster) -> None:
         node, device = healthy()["node"], healthy()["device"]
-        node["metadata"] = {"name": "npu-1", "labels": labels}
-        device["metadata"] = {"name": "npu-1", "labels": {"node.koordinator.sh/gpu-vendor": "huawei"}}
+        node["metadata"] = {"name": "npu-1", "labels": {**labels, VENDOR: "huawei"}}
+        device["metadata"] = {"name": "npu-1", "labels": {VENDOR: "huawei"}}
         objects |= {"second": node, "second-device": device}
 
     return change
+
+
+@pytest.mark.parametrize(
+    ("namespace", "trusted", "found"),
+    [
+        ("batch", "", 1),
+        ("batch", "system:serviceaccount:batch:koord-scheduler", 0),
+        ("batch", "system:serviceaccounts:batch", 0),
+        ("batch", '":koord-scheduler"', 0),
+        ("koordinator-system", "", 0),
+    ],
+)
+def test_a_scheduler_that_may_not_write_its_records_is_named(namespace: str, trusted: str, found: int) -> None:
+    def change(objects: Cluster) -> None:
+        objects["scheduler"]["metadata"]["namespace"] = namespace
+        objects["policy"]["spec"]["matchConditions"][-1]["expression"] += f" || '{trusted}'"
+
+    findings = the("record-writers", change)
+    assert len(findings) == found
+    for finding in findings:
+        assert "system:serviceaccount:batch:koord-scheduler" in finding.words
+        assert "allocationPolicy.users" in finding.fix
+
+    def of_another(objects: Cluster) -> None:
+        change(objects)
+        objects["policy"]["spec"]["matchConditions"][0]["expression"] = "['hami.io/vgpu-devices-allocated']"
+
+    assert the("record-writers", of_another) == []
+
+
+def test_a_node_that_does_not_say_whose_cards_it_has_gets_no_translated_pod() -> None:
+    def change(objects: Cluster) -> None:
+        del objects["node"]["metadata"]["labels"][VENDOR]
+
+    (finding,) = the("vendor-label", change)
+    assert finding.about == "node/gpu-1"
+    assert f"{VENDOR}=nvidia" in finding.words
+    assert "koord-manager" in finding.fix
+
+    def without_device(objects: Cluster) -> None:
+        change(objects)
+        del objects["device"]["metadata"]["labels"][VENDOR]
+
+    assert the("vendor-label", without_device) == []
+
+
+@pytest.mark.parametrize("limits", [{"koordinator.sh/gpu-memory": "1Gi", "metax-tech.com/sgpu": 1}, {}])
+def test_pods_on_cards_that_hami_core_does_not_know_lack_no_label(limits: dict[str, object]) -> None:
+    npu = {"huawei.com/npu-core": 10, "huawei.com/npu-cpu": 3, "koordinator.sh/gpu-memory": "32Gi"}
+
+    def change(objects: Cluster) -> None:
+        objects["pod"]["metadata"]["labels"] = {}
+        amounts = {"koordinator.sh/gpu.shared": 1, **(limits or npu)}
+        objects["pod"]["spec"]["containers"][0]["resources"] = {"limits": amounts, "requests": amounts}
+
+    assert the("no-limits", change) == []
 
 
 def test_nodes_of_other_vendors_are_fine_without_the_label_of_hami_core() -> None:

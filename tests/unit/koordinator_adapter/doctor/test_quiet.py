@@ -1,4 +1,4 @@
-"""``koordinator doctor``: what is no finding, what is known of half a cluster, and how findings are printed."""
+"""``koordinator doctor``: healthy states, results for half a cluster, and the output of findings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def lacking(objects: Cluster) -> None:
 
 
 def nobody_wants_limits(objects: Cluster) -> None:
-    objects["node"]["metadata"]["labels"] = {}
+    del objects["node"]["metadata"]["labels"][ISOLATION]
     del objects["pod"]
 
 
@@ -143,7 +143,7 @@ def test_a_pod_whose_owner_cannot_be_patched_gets_the_label_in_its_manifest(owne
 def test_every_finding_is_printed_with_its_command_and_counted() -> None:
     objects = healthy()
     without("settings")(objects)
-    put("node", "metadata", "labels", {ISOLATION: "hami-core"})(objects)
+    objects["node"]["metadata"]["labels"][ISOLATION] = "hami-core"
     found = diagnosis(objects)
     printed = list(lines(found))
     assert not found.healthy

@@ -64,6 +64,6 @@ def a_cluster() -> list[Raw]:
 
 
 def a_group(**spec: Any) -> Raw:
-    """A PodGroup that somebody has made for Koordinator."""
+    """A PodGroup that a user has created for Koordinator."""
     metadata = {"name": "team", "namespace": "ml", "labels": {"owner": "alice"}}
     return {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "PodGroup", "metadata": metadata, "spec": spec}

@@ -41,5 +41,5 @@ def steps(found: MigrationPlan) -> list[str]:
 
 
 def left(found: MigrationPlan) -> dict[str, str]:
-    """What is told of each object that stays as it is, or loses something."""
+    """The message about each object that stays as it is, or loses something."""
     return {each.name: f"{each.finding.about}: {each.finding.words}" for each in found.left}

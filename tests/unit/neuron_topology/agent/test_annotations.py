@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from hami_plugins.model.units import MiB, NodeName
 from hami_plugins.wire import node_devices
-from neuron_topology.core.agent.annotations import changes
+from neuron_topology.core.agent.annotations import changes, withdrawal
 from neuron_topology.core.hardware import neuron_ls
 from neuron_topology.core.hardware.instances import INSTANCE_TYPES
 from neuron_topology.core.hardware.machines import MachineHealth
@@ -130,3 +130,24 @@ def test_processes_and_the_order_of_links_are_not_written() -> None:
     first = neuron_ls.decode("x", json.dumps([{**entry, "neuron_processes": [{"pid": 1}]}, *other]))
     second = neuron_ls.decode("x", json.dumps([{**entry, "connected_to": [1, 2]}, *other]))
     assert neuron_ls.encode(first) == neuron_ls.encode(second)
+
+
+def test_what_an_agent_wrote_goes_with_it() -> None:
+    written = after({}, MachineHealth(devices=frozenset({7}), repaired=frozenset({9})))
+    assert withdrawal(written) == dict.fromkeys((LINKS, HEALTH, OWN, REGISTER))
+
+
+def test_broken_devices_that_a_person_named_stay_without_the_agent() -> None:
+    written = after({HEALTH: '{"devices": [3]}'}, MachineHealth(devices=frozenset({3, 7})))
+    left = withdrawal(written)
+    assert json.loads(left.pop(HEALTH) or "") == {"devices": [3]}
+    assert left == dict.fromkeys((LINKS, OWN, REGISTER))
+
+
+def test_a_node_that_only_people_described_is_left_alone() -> None:
+    assert withdrawal({LINKS: "[]", HEALTH: '{"devices": [3]}'}) == {}
+
+
+def test_health_that_the_agent_did_not_write_is_not_written_anew() -> None:
+    written = after({HEALTH: '{"devices": [ 3 ]}'}, SOUND)
+    assert withdrawal(written) == dict.fromkeys((LINKS, REGISTER))

@@ -15,3 +15,10 @@ def test_nodes_and_buses_that_a_set_touches_are_counted_and_the_buses_that_it_ha
 
 def test_of_an_unknown_host_nothing_is_counted() -> None:
     assert ANYWHERE.spread(mask_of((1, 2, 4))) == SetSpread(numa=0, pcie=0, parted=0)
+
+
+def test_interfaces_that_other_devices_use_as_well_are_counted() -> None:
+    host = Locality(efa=((0, 1), (2, 3)))
+    assert host.spread(mask_of((0, 1))) == SetSpread(numa=0, pcie=0, parted=0, shared=0)
+    assert host.spread(mask_of((1, 2))) == SetSpread(numa=0, pcie=0, parted=0, shared=2)
+    assert host.spread(mask_of((4,))) == SetSpread(numa=0, pcie=0, parted=0, shared=0)

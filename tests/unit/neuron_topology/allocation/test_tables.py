@@ -53,7 +53,7 @@ def aws() -> Tables:
 
 
 def islands(devices: int) -> Fabric:
-    """Devices that nobody knows the links of."""
+    """Devices whose links are unknown."""
     return Fabric(FabricShape.IRREGULAR, ((),) * devices)
 
 

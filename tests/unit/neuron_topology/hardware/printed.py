@@ -47,7 +47,7 @@ INF1_TABLE = """\
 | 1      | 4      | 8 GB   | 0         | 0000:00:1d.0 | 23595 | neuron-app01 infer --input-data-direc... | 2.0.0   |
 +--------+--------+--------+-----------+--------------+-------+------------------------------------------+---------+
 """
-"""An older release: processes have rows of their own, and the PCI domain is told."""
+"""An older release: processes have rows of their own, and the PCI domain is printed."""
 
 TRN2_TABLE = """\
 instance-type: trn2.3xlarge

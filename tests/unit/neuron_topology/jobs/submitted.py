@@ -1,4 +1,4 @@
-"""Volcano Jobs as somebody might submit them."""
+"""Volcano Jobs as users might submit them."""
 
 from __future__ import annotations
 

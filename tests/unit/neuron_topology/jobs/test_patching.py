@@ -24,6 +24,7 @@ from neuron_topology.core.hardware.instances import INSTANCE_TYPES
 from neuron_topology.core.jobs import names, node_capacity, patch, templates
 from neuron_topology.core.jobs.node_capacity import HostCapacity
 from neuron_topology.core.jobs.patch import JobDefaults
+from neuron_topology.core.named_resources import NAMED
 from tests.unit.neuron_topology.jobs.submitted import DRY_RUNS, EFA, NEURON, a_container, a_dry_run, a_job, a_task
 
 CORES, LEGACY, SETS = "aws.amazon.com/neuroncore", "aws.amazon.com/neurondevice", "hami-plugins.io/neuron-sets"
@@ -111,7 +112,7 @@ def test_the_given_job_is_left_alone_and_nothing_else_of_it_changes(path: Path) 
     after = patched(before)
     assert before == kept
     changed = {operation["path"].rsplit("/", 1)[0] for operation in admission.patch(before, after)}
-    allowed = ("/resources/limits", "/resources/requests", "/spec")
+    allowed = ("/resources/limits", "/resources/requests", "/spec", "/env")
     assert all(place.endswith(allowed) for place in changed)
 
 
@@ -470,7 +471,8 @@ def test_a_hyphen_in_a_role_does_not_break_the_rendezvous() -> None:
 
 def test_members_are_told_the_order_of_the_nodes_once() -> None:
     order = ("n3", "n1")
-    once = patch.patch(a_job(a_task(a_container(env=[{"name": "A", "value": "b"}]))), JobDefaults(node_order=order))
+    container = a_container({NEURON: 16}, env=[{"name": "A", "value": "b"}])
+    once = patch.patch(a_job(a_task(container)), JobDefaults(node_order=order))
     assert containers(once.job)[0]["env"] == [
         {"name": "A", "value": "b"},
         {"name": templates.NODE_ENV, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
@@ -567,3 +569,26 @@ def test_how_long_a_job_runs_is_written_where_it_does_not_say_so_itself() -> Non
     assert "annotations" not in patched(a_job())["metadata"]
     with pytest.raises(WireError, match="'soon' is not a duration"):
         patched(a_job(), duration="soon")
+
+
+def test_a_named_part_of_a_machine_is_cut_to_its_part_of_what_the_clusters_nodes_leave() -> None:
+    """Four quarters have to fit on a machine whose daemons take more than EKS's."""
+    whole = HostCapacity(100_000, 400 * 10**9)
+    for name, millicpu, memory in (("neuron_trn1.32xlarge_4", 25_000, 100), ("neuron_trn1.32xlarge", 100_000, 400)):
+        named = NAMED[name]
+        requests = {"cpu": f"{named.requested_millicpu}m", "memory": f"{named.memory_mb - 1024}M"}
+        devices = {key: str(count) for key, count in named.devices.items()}
+        job = a_job(a_task(a_container(devices, {**devices, **requests})))
+        found = patch.patch(job, JobDefaults(rooms={"trn1.32xlarge": whole}))
+        cut = containers(found.job)[0]["resources"]["requests"]
+        assert (cut["cpu"], cut["memory"]) == (f"{millicpu}m", f"{memory}000M"), found.changes
+        roomy = patch.patch(job, JobDefaults(rooms={"trn1.32xlarge": HostCapacity(1_000_000, 10**13)})).job
+        kept = containers(roomy)[0]["resources"]["requests"]
+        assert (kept["cpu"], kept["memory"]) == (requests["cpu"], requests["memory"])
+
+
+def test_a_part_that_asks_for_cpu_of_its_own_keeps_it_where_the_node_has_it() -> None:
+    devices = {NEURON: "4"}
+    job = a_job(a_task(a_container(devices, {**devices, "cpu": "60"})))
+    found = patch.patch(job, JobDefaults(rooms={"trn1.32xlarge": HostCapacity(100_000, 10**12)}))
+    assert containers(found.job)[0]["resources"]["requests"]["cpu"] == "60"

@@ -1,4 +1,4 @@
-"""What jobs that stay within one UltraServer are told of it, and from where."""
+"""The variables of jobs that stay within one UltraServer, and their source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Volcano is told about Neuron pods: whether a linked set is left, what an allocation costs, what is reserved."""
+"""Volcano's answers about Neuron pods: whether a linked set is left, what an allocation costs, what is reserved."""
 
 from __future__ import annotations
 

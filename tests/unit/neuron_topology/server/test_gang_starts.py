@@ -22,7 +22,7 @@ PATIENCE = 30.0
 
 @dataclass
 class Watch:
-    """What the watches show, at which time, and what was told of it."""
+    """The watches' events with their times, and the reports about them."""
 
     time: float = MADE + 10.0
     waits: list[float] = field(default_factory=list)

@@ -36,7 +36,7 @@ def test_members_on_different_machines_get_the_same_devices() -> None:
     cluster.shows(a_pod("busy", 4, node="n2", annotations={IDS_KEY: "0,1,12,13"}))
     alone = a_pod("alone")
     cluster.shows(alone)
-    assert ids(cluster, alone, "n1") == (0, 1, 12, 13)  # what it takes where nobody else matters
+    assert ids(cluster, alone, "n1") == (0, 1, 12, 13)  # its devices on an empty cluster
     cluster = Cluster(a_node("n1"), a_node("n2"))
     cluster.shows(a_pod("busy", 4, node="n2", annotations={IDS_KEY: "0,1,12,13"}))
     one, other = a_job(cluster, 2, 4)

@@ -1,4 +1,4 @@
-"""kube-scheduler's extender: filter, prioritize and bind from the cache that Volcano's calls come from, too."""
+"""kube-scheduler's extender: filter, prioritize and bind from the same cache as Volcano's calls."""
 
 from __future__ import annotations
 

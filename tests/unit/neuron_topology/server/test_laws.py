@@ -33,7 +33,7 @@ def nodes() -> list[dict[str, Any]]:
 
 
 class Histories(RuleBasedStateMachine):
-    """``bound`` is what the API server has, ``told`` what it still has to tell, ``open`` are Bindings under way."""
+    """``bound`` is the API server's state, ``told`` its pending events, ``open`` are Bindings under way."""
 
     pods = Bundle("pods")
 
@@ -123,7 +123,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(target=pods, ask=asks, other=asks, node=st.sampled_from(sorted(KINDS)))
     def extender_binds_again(self, ask: dict[str, int], other: dict[str, int], node: str) -> Any:
-        """The answer is lost, the second try is refused, and another pod comes before the watch tells of the first."""
+        """The answer is lost, the second try is refused, and another pod comes before the watch shows the first."""
         first = self.pod_is_made(ask, "")
         for _ in range(2):
             self.bound_by_extender(first, node, carried=True, heard=False)

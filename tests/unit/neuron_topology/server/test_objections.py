@@ -1,4 +1,4 @@
-"""Nodes that Neuron pods must not begin on although devices are free, as schedulers and the API server are told it."""
+"""Nodes that Neuron pods must not begin on although devices are free, as reported to schedulers and the API server."""
 
 from __future__ import annotations
 
@@ -30,6 +30,63 @@ def test_only_who_says_how_long_he_runs_is_kept_off() -> None:
     assert not cluster.allocate(short, "block")
 
 
+def test_pods_that_ask_for_the_same_hear_what_their_own_job_meets_on_a_node() -> None:
+    cluster = Cluster(a_node("block", annotations={END_KEY: "1800000000"}), a_node("own"))
+    cluster.now = END - 3600
+    silent, long = a_pod("silent"), a_pod("long", annotations={DURATION_KEY: "50m"})
+    for _ in range(2):
+        assert cluster.filter(silent, "block", "own") == (["block", "own"], {})
+    assert cluster.filter(long, "block", "own")[0] == ["own"]
+    assert cluster.filter(silent, "block", "own") == (["block", "own"], {})
+    cluster.now = END
+    assert cluster.filter(silent, "block", "own")[0] == ["block", "own"]
+    assert cluster.filter(a_pod("brief", annotations={DURATION_KEY: "1s"}), "block", "own")[0] == ["own"]
+
+
+def test_a_node_that_has_not_changed_is_not_asked_for_the_next_pod() -> None:
+    names = [f"n{at}" for at in range(40)]
+    cluster = Cluster(*map(a_node, names))
+    statistics = cluster.cache._cache.decider.statistics  # noqa: SLF001 - what is counted is kept there
+
+    def asked(pod: str) -> int:
+        before = statistics.hits + statistics.misses
+        assert len(cluster.filter(a_pod(pod), *names)[0]) == len(names)
+        return statistics.hits + statistics.misses - before
+
+    assert asked("first") == len(names)
+    assert asked("next") == 0
+
+
+def test_a_node_that_has_not_changed_is_not_asked_for_the_next_pod_of_a_gang() -> None:
+    """Only the node that the first one got is, with its pods and without.
+
+    What is in the way of the whole gang is said of all nodes that could hold the pod.
+    """
+    names = [f"n{at}" for at in range(40)]
+    cluster = Cluster(*map(a_node, names))
+    statistics = cluster.cache._cache.decider.statistics  # noqa: SLF001 - what is counted is kept there
+    pods = [a_pod(f"w{at}", 16, annotations={GROUP_KEY: "train"}) for at in range(3)]
+    cluster.cache.group_changed(a_group({}, least=3))
+    for pod in pods:
+        cluster.shows(pod)
+
+    def asked(pod: dict[str, Any], fitting: int) -> int:
+        before = statistics.hits + statistics.misses
+        assert len(cluster.filter(pod, *names)[0]) == fitting
+        return statistics.hits + statistics.misses - before
+
+    assert asked(pods[0], 40) == 40
+    assert not cluster.allocate(pods[0], "n0")
+    assert asked(pods[1], 39) == 2
+    cluster.cache.group_changed(a_group({}, least=41))
+    for at in range(3, 41):
+        cluster.shows(a_pod(f"w{at}", 16, annotations={GROUP_KEY: "train"}))
+    fits, refused = cluster.filter(pods[2], *names)
+    assert not fits
+    assert "start together" in refused["n1"]
+    assert "start together" not in refused["n0"]
+
+
 def test_a_node_whose_end_cannot_be_read_or_is_gone_keeps_nobody_off() -> None:
     cluster = Cluster(a_node("n1", annotations={END_KEY: "1"}))
     pod = a_pod(annotations={DURATION_KEY: "1h"})
@@ -39,9 +96,9 @@ def test_a_node_whose_end_cannot_be_read_or_is_gone_keeps_nobody_off() -> None:
     assert cluster.cache.problems == 1
 
 
-def a_group(annotations: dict[str, str]) -> ObjectChange:
+def a_group(annotations: dict[str, str], least: int = 1) -> ObjectChange:
     metadata: dict[str, Any] = {"name": "train", "namespace": "x", "uid": "g", "annotations": annotations}
-    return ObjectChange("added", {"metadata": metadata, "spec": {"minMember": 1}}, "g")
+    return ObjectChange("added", {"metadata": metadata, "spec": {"minMember": least}}, "g")
 
 
 def test_what_a_job_says_of_its_time_holds_for_its_pods() -> None:

@@ -1,4 +1,4 @@
-"""Whether all of a job finds room: what is said to be too little is so, and most of what is too little is told."""
+"""Whether all of a job fits: every reported shortage is real, and most real shortages are reported."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_a_job_of_cores_is_held_back_where_the_machines_have_too_few() -> None:
 
 
 def test_cores_of_several_sizes_are_summed_up_whatever_places_they_take_of_each_other() -> None:
-    """Sixteen of each are 80 of 64 cores, and yet neither size says so of the other: three cores are no two of two."""
+    """Sixteen of each are 80 of 64 cores, and yet neither size alone shows it: three cores are not two of two."""
     states = [a_node(kind=TRN2).state]
     said = lacking({MemberRequest(cores=3): 16, MemberRequest(cores=2): 16}, 32, states)
     assert said == "room is not left for all of them together"

@@ -1,4 +1,4 @@
-"""Studies and traces as people write them, and what is said of those that cannot be."""
+"""Studies and traces as people write them, and the messages about invalid ones."""
 
 from __future__ import annotations
 

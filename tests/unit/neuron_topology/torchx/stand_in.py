@@ -39,7 +39,7 @@ class Request:
 
 
 class Runner:
-    """Answers dry runs with a job, or with an error."""
+    """Answers dry runs with a job, with one for their arguments, or with an error."""
 
     def __init__(self, answer: Any, options: tuple[str, ...]) -> None:
         self.answer = answer
@@ -56,8 +56,9 @@ class Runner:
         self.asked.append((component, arguments, scheduler, dict(cfg), *more.items()))
         if isinstance(self.answer, Exception):
             raise self.answer
-        spec = {**self.answer.get("spec", {}), "queue": cfg.get("queue")}
-        return SimpleNamespace(request=Request(yaml.safe_dump({**self.answer, "spec": spec}), self.images))
+        job = self.answer(arguments) if callable(self.answer) else self.answer
+        spec = {**job.get("spec", {}), "queue": cfg.get("queue")}
+        return SimpleNamespace(request=Request(yaml.safe_dump({**job, "spec": spec}), self.images))
 
 
 def install(monkeypatch: pytest.MonkeyPatch, **modules: Mapping[str, Any]) -> None:

@@ -75,6 +75,23 @@ def test_a_cache_may_be_a_path_in_a_mount(asked: dict[str, Any]) -> None:
     assert training.cache_path(job) == "/data/graphs"
 
 
+def test_a_rendezvous_service_of_ones_own_takes_the_place_of_the_store_in_the_first_pod(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    command = "torchrun --rdzv_backend c10d --rdzv_endpoint ${VC_TRAIN_0_HOSTS:=localhost}:29500 --rdzv_id x train.py"
+
+    def launched(*_: str, **_options: Any) -> Any:
+        return SimpleNamespace(roles=[SimpleNamespace(name="train", args=["-c", command])])
+
+    stand_in.install(monkeypatch, components={"dist": SimpleNamespace(torchrun=launched)})
+    (role,) = training.app((), a_job(rdzv="etcd-v2://etcd-server:2379")).roles
+    assert role.args[-1] == "torchrun --rdzv_backend etcd-v2 --rdzv_endpoint etcd-server:2379 --rdzv_id x train.py"
+    assert training.app((), a_job()).roles[0].args[-1] == command
+    for wrong in ("etcd-server:2379", "etcd://", "etcd://a; rm"):
+        with pytest.raises(ConfigError, match="write BACKEND://HOST:PORT"):
+            training.app((), a_job(rdzv=wrong))
+
+
 def test_precompiling_wraps_the_command(asked: dict[str, Any]) -> None:
     assert training.app((), a_job(precompile=True)).roles[0].args == ["-c", "neuron_parallel_compile torchrun x"]
     assert training.app((), a_job()).roles[0].args == ["-c", "torchrun x"]

@@ -59,7 +59,7 @@ def listed(server: Server, query: str = "") -> tuple[dict[str, Object], str]:
 
 
 def followed(objects: dict[str, Object], told: list[Object]) -> dict[str, Object]:
-    """What a client that keeps a copy has after these events; fails where they contradict it."""
+    """The copy of a client after these events; fails if they contradict it."""
     kept = dict(objects)
     for event in told:
         obj: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""The kubelet's memory of devices: who is given what, and what it says when nobody is."""
+"""The kubelet's memory of devices: which container gets which, and its message when none fits."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ PENDING, ALLOCATED, PIPELINED, BOUND, RUNNING, RELEASING = 1, 2, 4, 16, 32, 64
 
 @dataclass
 class Evictor:
-    """Notes whom it is to evict, and for whom."""
+    """Records the victims, and the pods they make room for."""
 
     asked: list[tuple[list[str], list[str]]] = field(default_factory=list)
     written: dict[str, str] = field(default_factory=dict)
@@ -119,7 +119,7 @@ class Sessions(Cluster):
         return sorted(nodes, key=lambda node: (-scores.get(node, 0.0), node))
 
     def may_evict(self, pod: Json, *candidates: Json, verb: str = "preemptable") -> list[str]:
-        """Whom a session may give up on the node of the candidates; the names."""
+        """The names of the pods that a session may evict on the node of the candidates."""
         names = {each["metadata"]["uid"]: each["metadata"]["name"] for each in candidates}
         evictees = [self._running(each, RUNNING) for each in candidates]
         body = {"evictor": task(pod) | {"Job": job_of(pod), "Status": PENDING}, "evictees": evictees or None}

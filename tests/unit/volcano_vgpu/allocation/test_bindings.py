@@ -271,7 +271,7 @@ def test_mode_webhook_keeps_valid_ids_of_the_binding_where_the_pod_has_none() ->
     cluster, pod = Cluster(a_node(cards=3), mode=AllocatorMode.WEBHOOK), a_pod()
     cluster.shows(pod)
     fresh = {IDS: "GPU-n1-2,NVIDIA,10000,0:", NODE: "n1"}
-    # What is right already is not written again; the other four keys are.
+    # Correct keys are not written again; the other four are.
     assert {**written(cluster.bind(pod, annotations=fresh)), **fresh}.keys() == set(VOLCANO_KEYS)
     assert cluster.counted("binding", "carried") == 1
 

@@ -140,7 +140,7 @@ def test_a_gang_of_which_one_waits_for_a_pod_that_is_ending_finds_its_own_cards_
 
 
 def test_a_question_ends_no_reservation_of_another_job_and_none_of_whoever_came_before_in_its_own() -> None:
-    """What came before may have been bound by itself: of a gang that has enough members each further one is."""
+    """Earlier members may have been bound one by one: each further member of a gang with enough members is."""
     cluster = Cluster(*map(a_node, ("n1", "n2", "n3", "n4")))
     pods = {name: a_pod(name, memory=30_000) for name in ("before", "asked", "other", "alone")}
     for at, (name, job) in enumerate([("before", "x/a"), ("asked", "x/a"), ("other", "x/b"), ("alone", "")], start=1):
@@ -164,7 +164,7 @@ def test_a_pod_that_would_take_the_place_of_another_gets_its_cards_when_that_one
     victim = a_pod("victim", memory=30_000, node="n1", ids="GPU-n1-0,NVIDIA,30000,0:")
     cluster.shows(victim)
     cluster.shows(urgent)
-    # What a session does: it gives up the victim, puts the other in its place, and takes all of it back.
+    # A session: it gives up the victim, puts the other in its place, and takes all of it back.
     assert cluster.predicate(urgent)["code"] == 2
     assert cluster.event("deallocate", victim) == ""
     assert "largest free 10,960 MiB" in cluster.event("allocate", urgent)

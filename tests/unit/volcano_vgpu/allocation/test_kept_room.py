@@ -1,4 +1,4 @@
-"""Room that is kept for pods of Volcano's: for whom, for how long, and what the log says of it."""
+"""Room that is reserved for Volcano's pods: for which, for how long, and the log about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ends by time while a replica is the active one."""
+"""Expiry while a replica is the active one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ N1 = NodeName("n1")
 
 
 class Quiet:
-    """An API server with one node. Of pods it tells ``events``, each once, while they are not ``away``.
+    """An API server with one node. It sends ``events`` of pods, each once, while they are not ``away``.
 
     Without ``told`` its lists never end.
     """

@@ -100,7 +100,7 @@ def test_whoever_annotates_his_own_pod_frees_no_card_and_the_log_says_so() -> No
 
 
 def broken(pod: dict[str, Any], **metadata: Any) -> dict[str, Any]:
-    """The pod with a part that nobody can read, and these annotations beside its own."""
+    """The pod with an unreadable part, and these annotations in addition to its own."""
     annotations = {**pod["metadata"]["annotations"], **metadata}
     spec = {**pod["spec"], "priority": "high"}
     return {**pod, "metadata": {**pod["metadata"], "annotations": annotations}, "spec": spec}

@@ -1,4 +1,4 @@
-"""What is installed in the API server: who waits for whom while the server is away."""
+"""The manifests in the API server: which requests wait while the server is away."""
 
 from __future__ import annotations
 
@@ -96,9 +96,10 @@ def test_the_server_is_reached_by_its_service_or_by_an_address(where: WebhookTar
     assert where.client("/p") == client
 
 
-def test_the_policy_takes_all_six_keys_off_and_asks_for_annotations_first() -> None:
-    policy, binding = stale_allocations.policy("v1beta1")
-    assert policy["apiVersion"] == "admissionregistration.k8s.io/v1beta1"
+@pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha1"])
+def test_the_policy_takes_all_six_keys_off_and_asks_for_annotations_first(version: str) -> None:
+    policy, binding = stale_allocations.policy(version)
+    assert policy["apiVersion"] == binding["apiVersion"] == f"admissionregistration.k8s.io/{version}"
     (mutation,) = policy["spec"]["mutations"]
     assert len(VOLCANO_KEYS) == 6
     assert all(f"'{key}'" in mutation["jsonPatch"]["expression"] for key in VOLCANO_KEYS)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from hami_plugins.allocations.mode import PreemptionMode
+from hami_plugins.allocator.kept_room import keep_again
 from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.preemption.search import VictimSearch
 from hami_plugins.wire.fields import Json
@@ -53,13 +54,26 @@ def test_what_tasks_have_running_is_not_planned_for_again() -> None:
     assert cluster.asks(worker, "n1") == {"n1": NEVER}
 
 
+def test_pods_of_another_gang_or_namespace_are_no_members() -> None:
+    cluster = Sessions(a_node("n1"), a_node("n2"))
+    cluster.group("train", 2)
+    stranger = high("b", group="train")
+    stranger = {**stranger, "metadata": {**stranger["metadata"], "namespace": "y"}}
+    first, *_ = shown(cluster, high("a", group="train"), high("c", group="other"), stranger)
+    shown(cluster, low("d", "n1-0"), low("e", "n2-0"))
+    assert cluster.asks(first, "n1") == {"n1": NEVER}
+    shown(cluster, high("f", group="train"))
+    cluster.time += 5.0
+    assert cluster.asks(first, "n1") == {"n1": MAY_BE_MADE_TO}
+
+
 @pytest.mark.parametrize(
     ("older", "younger"),
     [(("b", "10:00:00"), ("a", "10:00:01")), (("a", "10:00:00"), ("b", "10:00:00"))],
     ids=["age", "name"],
 )
 def test_of_a_gangs_pods_the_oldest_get_the_places(older: tuple[str, str], younger: tuple[str, str]) -> None:
-    """Then those whose names come first; only the oldest fits beside the pod that stays."""
+    """Then those whose names come first; only the oldest fits together with the pod that stays."""
     cluster = Sessions(a_node("n1"))
     cluster.group("train", 2)
 
@@ -80,6 +94,21 @@ def test_a_pod_without_a_time_of_creation_counts_as_the_oldest() -> None:
     first, *_ = shown(cluster, high("first", 10_000, group="train"), late, high("b", 20_000, group="train"))
     shown(cluster, low("stays", "n1-0", 5_000, priority=1000), low("leaves", "n1-0", 35_000))
     assert cluster.asks(first, "n1") == {"n1": MAY_BE_MADE_TO}
+
+
+@pytest.mark.parametrize("late", [0.0, 3.0], ids=["now", "in a session that died"])
+def test_a_member_with_kept_room_does_not_keep_the_room_that_a_session_tries_for_it(late: float) -> None:
+    """A new leader kept room for the first member on n1. The second has n2 when the session takes its try back."""
+    cluster = Sessions(a_node("n1"), a_node("n2"), a_node("n3"))
+    cluster.group("train", 2)
+    stays, ends = low("leaves", "n3-0", 20_000), low("ends", "n1-0")
+    first, second, *_ = shown(cluster, high("a", 38_000, group="train"), high("b", 38_000, group="train"), stays, ends)
+    cluster.deletes(ends)
+    keep_again(cluster.cache, volcano=True)
+    assert {each.record.name: each.node for each in cluster.cache.nominations()} == {"a": "n1"}
+    assert not cluster.event("allocate", first, "n2", job="x/train")
+    cluster.time += late
+    assert cluster.asks(second, "n3") == {"n3": NEVER}
 
 
 def searched(cluster: Sessions, waiting: Json, monkeypatch: pytest.MonkeyPatch) -> bool:

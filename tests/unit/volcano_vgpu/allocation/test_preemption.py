@@ -208,7 +208,7 @@ def test_a_gang_is_planned_for_as_a_whole() -> None:
 
 
 def test_of_a_gang_no_member_is_placed_alone() -> None:
-    """As the second phase of the action preempt does, which asks about nobody."""
+    """The second phase of the action preempt, which calls about no pod."""
     cluster, members, running = four_nodes()
     planned = places(cluster, members[0], *running)
     for each in members:
@@ -256,7 +256,7 @@ def test_of_a_gang_with_members_that_run_only_the_rest_is_planned_for() -> None:
 
 
 def test_members_find_room_that_is_kept_for_each_other() -> None:
-    """Volcano believes what one of them is told for all that are alike, and puts them now here and now there."""
+    """Volcano applies the answer for one of them to all that are alike, and puts them now here and now there."""
     cluster, members, running = four_nodes()
     planned = places(cluster, members[0], *running)
     for at, node in enumerate((planned[0], planned[0], planned[1], planned[1])):
@@ -582,7 +582,7 @@ def test_a_new_leader_keeps_room_for_all_of_a_gang_although_only_some_name_their
 
 
 def test_while_a_gang_lacks_room_no_node_is_out_of_the_question_for_members_that_have_some() -> None:
-    """Volcano believes for all pods of a task what it is told for one."""
+    """Volcano applies the answer for one pod to all pods of its task."""
     cluster = Sessions(a_node("n1"), a_node("n2"))
     cluster.group("train", 2)
     first, second = nominated(high("m0", 38_000, group="train"), "n1"), high("m1", 38_000, group="train")

@@ -52,7 +52,7 @@ class History:
         )
 
     def ends(self) -> None:
-        """A pod that was told to end has ended."""
+        """A terminating pod has ended."""
         if ending := [pod for pod in self.model.pods.values() if pod.ending]:
             self.model.remove(self.rng.choice(ending))
 
@@ -98,7 +98,7 @@ class History:
             assert died or not stay or len(stay) >= model.minimum[job], f"gang {job} is broken"
 
     def evictions(self, evicted: list[ModelPod], waiting: list[ModelPod], kept: Mapping[str, Nomination]) -> None:
-        """Whoever is evicted is worth less than some pod that gets its room, and cannot be spared; or is of a gang of
+        """Every evicted pod is worth less than some pod that gets its room, and cannot be spared; or it is of a gang of
         which others have left, whose room a pod may have by now.
 
         ``kept`` is all room that was kept in the session: a plan holds for one, so that it does not see that a pod is
@@ -124,7 +124,7 @@ class History:
         return len(stay) + sum(pod.job == job for pod in evicted) < self.model.minimum[job]
 
     def fits_without(self, waiting: list[ModelPod], gone: set[str], kept: Mapping[str, Nomination]) -> bool:
-        """Whether these pods fit together when those are gone, beside the room that is kept for others."""
+        """Whether these pods fit together when those are gone, next to the room that is reserved for others."""
         model = self.model
         free = {f"GPU-{node}-{at}": CARD for node in model.names for at in range(model.cards)}
         for pod in model.pods.values():
@@ -195,6 +195,7 @@ def _pack(sizes: list[int], free: list[int]) -> bool:
 @pytest.mark.parametrize("mode", [PreemptionMode.FULL, PreemptionMode.SCHEDULER])
 @given(seed=st.integers(0, 2**32))
 @example(seed=8012).via("members took each other's room, and pods of others what was theirs")
+@example(seed=187).via("a member with kept room also kept what a session tried for it")
 @settings(deadline=None)
 def test_in_any_history_nobody_leaves_who_need_not_and_nobody_leaves_in_vain(
     seed: int, mode: PreemptionMode, *, kills: bool

@@ -22,7 +22,7 @@ ONE, OTHER = NodeName("one"), NodeName("other")
 
 @dataclass
 class Api:
-    """Takes note of the nodes that are written; fails as often as it is told to."""
+    """Records the written nodes; fails as often as requested."""
 
     failures: int = 0
     odd: bool = False

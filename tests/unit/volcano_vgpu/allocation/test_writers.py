@@ -22,7 +22,7 @@ def written(
     bound: object = BOUND,
     condition: str = "PodScheduled",
 ) -> Any:
-    """A bound pod of which somebody wrote an annotation."""
+    """A bound pod with an annotation written by another client."""
     pod = a_pod(node="n1", ids="GPU-n1-0,NVIDIA,1,0:")
     fields: dict[str, Any] = {"f:metadata": {"f:annotations": {f"f:{key}": {}}}}
     pod["metadata"]["managedFields"] = [

@@ -106,7 +106,7 @@ class Model:
         self.server.shows(pod.raw, "deleted")
 
     def delete(self, pod: ModelPod) -> None:
-        """It is told to end."""
+        """It gets a deletion timestamp."""
         if pod.name in self.pods and not pod.ending:
             pod.ending = True
             self.evicted.append(pod)

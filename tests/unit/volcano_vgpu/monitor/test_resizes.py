@@ -1,4 +1,4 @@
-"""What the agent does next about a slice that is to be another size, by what is in force and in use."""
+"""The agent's next step for a slice that is to be resized, by the limits in force and the usage."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,66 +12,19 @@ import yaml
 
 from hami_plugins.errors import ConfigError
 from hami_plugins.kube.client import connect_to
+from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer, Fault, Refuse
-from hami_plugins.sandbox.apiserver.kinds import ResourceKind
+from hami_plugins.vendors import awsneuron, volcano
 from neuron_topology.core.names import ZONE_LABEL
 from neuron_topology.torchx import driver
-from tests.unit.neuron_topology.hypernodes.nodes import an_idle_node
+from tests.integration.neuron_topology.submit.objects import FOUR_DEVICES, NAME, TWO_MACHINES, a_queue, jobs
+from tests.integration.neuron_topology.submit.typing_in import Typing
 from tests.unit.neuron_topology.torchx import stand_in
-from tests.unit.neuron_topology.typing_in import Said, type_in
-
-GOLDEN = Path(__file__).parents[2] / "golden/torchx"
-TWO_MACHINES: dict[str, Any] = yaml.safe_load((GOLDEN / "1-bert-ddp-2x-trn1.32xlarge-builtin-0.7.0.yaml").read_text())
-NAME = TWO_MACHINES["metadata"]["name"]
-QUEUES = "scheduling.volcano.sh/v1beta1"
-Type = Callable[..., Said]
+from tests.unit.neuron_topology.typing_in import type_in
+from tests.unit.vet import clusters
 
 
-@pytest.fixture
-def kinds() -> tuple[ResourceKind, ...]:
-    """What the cluster serves besides Kubernetes' own."""
-    return tuple(VOLCANO)
-
-
-@pytest.fixture
-def server(kinds: tuple[ResourceKind, ...]) -> Iterator[ApiServer]:
-    """Two idle machines, and the queue ``test``."""
-    with ApiServer(kinds=kinds) as running:
-        for name in ("n0", "n1"):
-            running.put(an_idle_node(name))
-        running.put(a_queue("test"))
-        running.put(a_queue("default"))
-        yield running
-
-
-@pytest.fixture
-def runner(monkeypatch: pytest.MonkeyPatch) -> stand_in.Runner:
-    """TorchX, which asks for two whole machines."""
-    return stand_in.with_runner(monkeypatch, TWO_MACHINES, "image_repo")
-
-
-@pytest.fixture
-def neuron(server: ApiServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], runner: stand_in.Runner) -> Type:
-    """Runs a command on that cluster."""
-    assert not runner.asked
-    path = str(server.kubeconfig(tmp_path / "kubeconfig"))
-
-    def typed(*arguments: str) -> Said:
-        return type_in(capsys, "submit", "--kubeconfig", path, *arguments)
-
-    return typed
-
-
-def a_queue(name: str, state: str = "Open", **spec: Any) -> dict[str, Any]:
-    body = {"weight": 1, **spec}
-    return {"apiVersion": QUEUES, "kind": "Queue", "metadata": {"name": name}, "spec": body, "status": {"state": state}}
-
-
-def jobs(server: ApiServer) -> list[dict[str, Any]]:
-    return server.objects("jobs.batch.volcano.sh")
-
-
-def test_a_job_that_fits_is_created_patched_and_named_as_torchx_names_it(server: ApiServer, neuron: Type) -> None:
+def test_a_job_that_fits_is_created_patched_and_named_as_torchx_names_it(server: ApiServer, neuron: Typing) -> None:
     said = neuron("--queue", "test", "-n", "default")
     assert (said.code, said.out) == (0, f"kubernetes://torchx/default:{NAME}\n")
     (job,) = jobs(server)
@@ -83,7 +35,7 @@ def test_a_job_that_fits_is_created_patched_and_named_as_torchx_names_it(server:
     assert "it has to wait" not in said.err
 
 
-def test_a_tier_that_no_hypernode_is_of_is_told(server: ApiServer, neuron: Type) -> None:
+def test_a_tier_that_no_hypernode_is_of_is_told(server: ApiServer, neuron: Typing) -> None:
     assert "the nodes' labels make no HyperNode of tier zone" in neuron("--queue", "test", "--dry-run").err
     assert "tiers: cluster" in neuron("--queue", "test", "--dry-run").err
     assert "HyperNode" not in neuron("--queue", "test", "--dry-run", "--tier", "none").err
@@ -95,7 +47,7 @@ def test_a_tier_that_no_hypernode_is_of_is_told(server: ApiServer, neuron: Type)
     assert "HyperNode" not in neuron("--queue", "test", "--dry-run").err
 
 
-def test_hypernodes_that_may_not_be_listed_are_said_not_to_be_looked_at(server: ApiServer, neuron: Type) -> None:
+def test_hypernodes_that_may_not_be_listed_are_said_not_to_be_looked_at(server: ApiServer, neuron: Typing) -> None:
     for name in ("n0", "n1"):
         connect_to(server.url).merge_patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": {ZONE_LABEL: "z"}}})
     server.faults.add(Fault(action=Refuse(403), verb="list", resource="hypernodes.topology.volcano.sh", times=None))
@@ -103,6 +55,31 @@ def test_hypernodes_that_may_not_be_listed_are_said_not_to_be_looked_at(server: 
     assert said.code == 0
     assert "HyperNodes are not looked at: " in said.err
     assert "no HyperNode is of tier zone" not in said.err
+
+
+@pytest.mark.parametrize(
+    ("served", "advised"), [((), True), ((volcano.SPEC,), True), ((volcano.SPEC, awsneuron.SPEC), False)]
+)
+def test_the_allocator_is_advised_where_it_serves_no_neuron_devices(
+    server: ApiServer, neuron: Typing, runner: stand_in.Runner, served: tuple[VendorSpec, ...], advised: bool
+) -> None:
+    runner.answer = FOUR_DEVICES
+    if served:
+        server.put(clusters.the_webhooks(*served))
+    assert ("run the allocator (hami-plugins allocator run) for AWSNeuron" in neuron("--queue", "test").err) is advised
+    assert len(jobs(server)) == 1
+
+
+def test_webhooks_that_may_not_be_listed_are_as_if_there_were_none(
+    server: ApiServer, neuron: Typing, runner: stand_in.Runner
+) -> None:
+    runner.answer = FOUR_DEVICES
+    server.put(clusters.the_webhooks(awsneuron.SPEC))
+    hidden = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
+    server.faults.add(Fault(action=Refuse(403), verb="list", resource=hidden, times=None))
+    said = neuron("--queue", "test")
+    assert said.code == 0
+    assert "run the allocator" in said.err
 
 
 def a_hypernode(name: str, tier: int, tier_name: str = "") -> dict[str, Any]:
@@ -132,7 +109,7 @@ def a_definition_of_jobs(*members: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kinds", [tuple(kind for kind in VOLCANO if kind.plural != "jobs")], ids=["without the Job"])
-def test_a_volcano_without_names_of_tiers_gets_a_number_or_nothing(server: ApiServer, neuron: Type) -> None:
+def test_a_volcano_without_names_of_tiers_gets_a_number_or_nothing(server: ApiServer, neuron: Typing) -> None:
     for name in ("n0", "n1"):
         connect_to(server.url).merge_patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": {ZONE_LABEL: "z"}}})
     server.put(a_definition_of_jobs("mode", "highestTierAllowed"))
@@ -145,7 +122,7 @@ def test_a_volcano_without_names_of_tiers_gets_a_number_or_nothing(server: ApiSe
 
 
 def test_the_image_of_a_workspace_is_pushed_before_the_job_is_there_and_not_by_a_dry_run(
-    server: ApiServer, neuron: Type, runner: stand_in.Runner, monkeypatch: pytest.MonkeyPatch
+    server: ApiServer, neuron: Typing, runner: stand_in.Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runner.images = {"sha256:1": ("repo", "1")}
     pushed: list[tuple[Any, int]] = []
@@ -158,19 +135,19 @@ def test_the_image_of_a_workspace_is_pushed_before_the_job_is_there_and_not_by_a
     assert [asked[-1] for asked in runner.asked] == [("workspace", "file://code")] * 2
 
 
-def test_a_missing_queue_is_told_with_those_there_are(server: ApiServer, neuron: Type) -> None:
+def test_a_missing_queue_is_told_with_those_there_are(server: ApiServer, neuron: Typing) -> None:
     with pytest.raises(ConfigError, match="queue tset does not exist; there are default, test"):
         neuron("--queue", "tset")
     assert jobs(server) == []
 
 
-def test_a_closed_queue_is_told(server: ApiServer, neuron: Type) -> None:
+def test_a_closed_queue_is_told(server: ApiServer, neuron: Typing) -> None:
     server.put(a_queue("shut", state="Closed"))
     with pytest.raises(ConfigError, match="queue shut is not open"):
         neuron("--queue", "shut")
 
 
-def test_a_queue_that_is_too_small_for_ever_is_told_in_numbers(server: ApiServer, neuron: Type) -> None:
+def test_a_queue_that_is_too_small_for_ever_is_told_in_numbers(server: ApiServer, neuron: Typing) -> None:
     server.put(a_queue("blueprint", capability={"cpu": "2"}))
     said = neuron("--queue", "blueprint")
     assert said.code == 1
@@ -180,7 +157,7 @@ def test_a_queue_that_is_too_small_for_ever_is_told_in_numbers(server: ApiServer
     assert jobs(server) == []
 
 
-def test_a_job_for_more_machines_than_there_are_is_submitted_by_force_alone(server: ApiServer, neuron: Type) -> None:
+def test_a_job_for_more_machines_than_there_are_is_submitted_by_force_alone(server: ApiServer, neuron: Typing) -> None:
     server.delete("nodes", "n1", grace=0)
     assert neuron("--queue", "test").code == 1
     assert jobs(server) == []
@@ -188,7 +165,7 @@ def test_a_job_for_more_machines_than_there_are_is_submitted_by_force_alone(serv
     assert len(jobs(server)) == 1
 
 
-def test_a_job_that_has_to_wait_is_submitted_with_the_reason(server: ApiServer, neuron: Type) -> None:
+def test_a_job_that_has_to_wait_is_submitted_with_the_reason(server: ApiServer, neuron: Typing) -> None:
     limits = {"aws.amazon.com/neuron": "16"}
     container = {"name": "c", "image": "i", "resources": {"limits": limits, "requests": limits}}
     spec = {"nodeName": "n1", "containers": [container]}
@@ -203,7 +180,7 @@ def test_a_job_that_has_to_wait_is_submitted_with_the_reason(server: ApiServer, 
 
 
 def test_a_job_that_outlives_the_capacity_block_of_every_machine_is_not_submitted(
-    server: ApiServer, neuron: Type
+    server: ApiServer, neuron: Typing
 ) -> None:
     soon = {"metadata": {"annotations": {"hami-plugins.io/capacity-block-end": str(int(time.time()) + 4 * 3600)}}}
     for name in ("n0", "n1"):
@@ -219,7 +196,7 @@ def test_a_job_that_outlives_the_capacity_block_of_every_machine_is_not_submitte
     assert job["metadata"]["annotations"] == {"hami-plugins.io/expected-duration": "2h"}
 
 
-def test_a_dry_run_prints_the_job_and_creates_none(server: ApiServer, neuron: Type) -> None:
+def test_a_dry_run_prints_the_job_and_creates_none(server: ApiServer, neuron: Typing) -> None:
     said = neuron("--queue", "test", "--dryrun", "-n", "team")
     printed = yaml.safe_load(said.out)
     assert (said.code, printed["metadata"]["namespace"]) == (0, "team")
@@ -257,3 +234,12 @@ def test_an_option_without_a_value_is_refused(capsys: pytest.CaptureFixture[str]
 def test_where_the_component_is_can_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
     file, _, function = type_in(capsys, "component").out.strip().rpartition(":")
     assert (Path(file).is_file(), function) == (True, "ddp")
+
+
+def test_a_job_asks_for_no_more_than_the_clusters_own_nodes_leave(server: ApiServer, neuron: Typing) -> None:
+    for name in ("n0", "n1"):
+        connect_to(server.url).merge_patch(f"/api/v1/nodes/{name}/status", {"status": {"allocatable": {"cpu": "90"}}})
+    assert neuron("--queue", "test").code == 0
+    (job,) = jobs(server)
+    requests = [each["template"]["spec"]["containers"][0]["resources"]["requests"] for each in job["spec"]["tasks"]]
+    assert [each["cpu"] for each in requests] == ["89500m", "89500m"]

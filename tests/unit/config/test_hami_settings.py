@@ -8,12 +8,12 @@ import pytest
 
 from hami_plugins.allocator.settings import SETTINGS
 from hami_plugins.cli.kit.output import as_yaml
-from hami_plugins.config import hami_words
+from hami_plugins.config import hami_settings
 from hami_plugins.errors import ConfigError
 
 
-def taken(values: dict[str, Any], devices: dict[str, Any] | None = None) -> hami_words.TakenOver:
-    found = hami_words.from_values(values, devices or {}, source="values.yaml")
+def taken(values: dict[str, Any], devices: dict[str, Any] | None = None) -> hami_settings.TakenOver:
+    found = hami_settings.from_values(values, devices or {}, source="values.yaml")
     SETTINGS.load(as_yaml(found.settings), {})
     return found
 
