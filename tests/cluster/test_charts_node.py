@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
@@ -158,6 +158,37 @@ def replaced(charted: Charted, name: str) -> bool:
     """Whether another agent than that one is the only one."""
     names = [each["metadata"]["name"] for each in charted.pods("agent")]
     return len(names) == 1 and names != [name]
+
+
+def test_a_gitops_client_sees_the_difference_between_two_renders_and_no_other(charted: Charted, tmp_path: Path) -> None:
+    """Argo CD and Flux compare what charts render with what is there, over and over: what the server writes (its
+    certificate, the authority in webhooks) and what the API server fills in must not look like somebody's change."""
+    same, changed = charted.values(), charted.values(podAnnotations={"test/upgraded": "yes"})
+    for way in ([], ["--server-side", "--force-conflicts", "--field-manager=argocd-controller"]):
+        unchanged = difference(charted, tmp_path / "same", same, *way)
+        assert not unchanged, unchanged
+        found = difference(charted, tmp_path / "changed", changed, *way)
+        (agent,) = (line for line in found.splitlines() if line.startswith("+++ "))
+        assert "/apps.v1.DaemonSet." in agent
+
+
+def difference(release: Charted, folder: Path, values: Mapping[str, object], *way: str) -> str:
+    """What ``kubectl diff`` would change for those values. It asks the API server, and changes nothing."""
+    flags = ["--namespace", release.namespace, "--kube-version", f"{release.plane.release}.0"]
+    rendered = objects(release.helm.run("template", "one", str(UMBRELLA), *flags, values=values))
+    folder.mkdir(exist_ok=True)
+    manifest = folder / "rendered.yaml"
+    manifest.write_text(yaml.safe_dump_all(each for each in rendered if not is_hook(each)))
+    command = [str(release.plane.programs["kubectl"]), "diff", *way, "-f", str(manifest)]
+    environment = {"KUBECONFIG": str(release.plane.admin_kubeconfig), "PATH": "/usr/bin:/bin", "HOME": str(folder)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == bool(done.stdout), done.stderr
+    return done.stdout
+
+
+def is_hook(body: Mapping[str, Any]) -> bool:
+    """Whether Helm creates it at an event of the release, not with it."""
+    return "helm.sh/hook" in (body["metadata"].get("annotations") or {})
 
 
 def test_what_is_scraped_is_what_dashboard_and_alerts_are_tried_on(
