@@ -15,12 +15,19 @@ from tests.cluster.waiting import wait_until
 _PATH: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
+class _Loader(yaml.CSafeLoader):
+    """A lone ``=`` is text, as in Kubernetes; PyYAML knows it as a type of YAML 1.1 that it cannot make."""
+
+
+_Loader.add_constructor("tag:yaml.org,2002:value", lambda _, node: node.value)
+
+
 def published(folder: Path) -> list[Object]:
     """The definitions among the files of a folder. Lines with Helm's templates are left out: labels."""
     found: list[Object] = []
     for path in sorted(folder.glob("*.yaml")):
         text = "\n".join(line for line in path.read_text().splitlines() if "{{" not in line)
-        listed = yaml.load_all(text, Loader=yaml.CSafeLoader)
+        listed = yaml.load_all(text, Loader=_Loader)
         found += [each for each in listed if isinstance(each, dict) and each.get("kind") == "CustomResourceDefinition"]
     return found
 

@@ -190,8 +190,18 @@ CERT_MANAGER: Final = Module(
     ),
     data=("deploy/crds",),
 )
+PROMETHEUS_OPERATOR: Final = Module(
+    folder="prometheus_operator",
+    release="github.com/prometheus-operator/prometheus-operator@v0.85.0",
+    programs=(
+        Program(
+            "prometheus-operator-admission", "github.com/prometheus-operator/prometheus-operator/cmd/admission-webhook"
+        ),
+    ),
+    data=("example/prometheus-operator-crd",),
+)
 CLIENTS: Final[Mapping[str, Module]] = {
-    module.folder: module for module in (CERT_MANAGER, KARPENTER, PROMETHEUS, DESCHEDULER)
+    module.folder: module for module in (CERT_MANAGER, KARPENTER, PROMETHEUS, DESCHEDULER, PROMETHEUS_OPERATOR)
 }
 """Controllers and clients of others that run beside us, longest build first."""
 
