@@ -156,7 +156,7 @@ def staying_lines(found: DefragPlan | NoMoves) -> Iterator[TextLine]:
 
 def staying_words(example: Staying, number: int) -> str:
     """One rule: how many pods, which one, and why."""
-    return f"{counted(number, 'pod')} may not ({example.rule.value}), such as {example.pod.full_name}: {example.why}"
+    return f"{counted(number, 'pod')} must stay ({example.rule.value}), such as {example.pod.full_name}: {example.why}"
 
 
 def gaps_of(snapshot: ClusterSnapshot, gaps: Sequence[Gap]) -> tuple[Gap, ...]:

@@ -49,7 +49,7 @@ def test_the_lines_say_what_the_moves_are_good_for_and_what_stays() -> None:
     assert words(a_plan()) == [
         "after 1 move default/waiting fits on b (Acme #0)",
         "1 pod with devices may move",
-        "  1 pod may not (node-bound), such as default/fixed: its DaemonSet creates it again on the same node",
+        "  1 pod must stay (node-bound), such as default/fixed: its DaemonSet creates it again on the same node",
     ]
 
 
@@ -122,7 +122,7 @@ def test_the_page_of_several_pods_and_of_stranded_memory() -> None:
 def test_the_page_says_why_there_are_no_moves() -> None:
     text = page(no_moves())
     assert "at most 10 moves: no room is found for default/waiting" in text
-    assert "1 pod may not (node-bound), such as default/fixed" in text
+    assert "1 pod must stay (node-bound), such as default/fixed" in text
 
 
 def test_the_page_counts_the_nodes_that_it_does_not_draw(monkeypatch: Any) -> None:
