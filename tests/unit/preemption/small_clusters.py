@@ -289,7 +289,14 @@ def _room(case: Case, after: ClusterSnapshot, node: NodeName, chosen: Sequence[P
 
 
 def _is_of(snapshot: ClusterSnapshot, node: NodeName, chosen: Sequence[PodRecord]) -> bool:
-    """Whether every victim is on a node, or of a gang that has a victim there."""
+    """Whether every victim is on a node, or of a gang that has a victim there and leaves as a whole."""
     here = set(map(id, snapshot.nodes[snapshot.position[node]].pods))
-    gangs = {record.group for record in chosen if id(record) in here and record.group}
+    running = Counter(each.group for entry in snapshot.nodes for each in entry.pods if not each.terminating)
+    leaving = Counter(record.group for record in chosen)
+    whole = {
+        record.group
+        for record in chosen
+        if id(record) in here and record.group and leaving[record.group] == running[record.group]
+    }
+    gangs = {name for name in whole if snapshot.pod_groups[f"{NAMESPACE}/{name}"].min_member > 1}
     return all(id(record) in here or record.group in gangs for record in chosen)
