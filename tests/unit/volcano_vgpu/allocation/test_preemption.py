@@ -461,6 +461,19 @@ def test_a_gang_leaves_as_a_whole_only_where_the_server_evicts_the_rest() -> Non
         assert (MAY_BE_MADE_TO in cluster.asks(waiting, "n1", "n2").values()) == (code == MAY_BE_MADE_TO)
 
 
+def test_volcano_does_not_evict_a_whole_gang_even_if_other_pods_leave_with_it() -> None:
+    cluster = Sessions(a_node("n1"), a_node("n2"), mode=PreemptionMode.SCHEDULER)
+    cluster.group("small", 2)
+    pods = (
+        low("single", "n1-0", 10_000),
+        low("s0", "n1-0", 25_000, group="small"),
+        low("s1", "n2-0", 38_000, priority=500, group="small"),
+        low("fixed", "n2-0", 2_000, priority=1000),
+    )
+    waiting, *_ = shown(cluster, high(memory=40_000), *pods)
+    assert cluster.asks(waiting, "n1", "n2") == {"n1": NEVER, "n2": NEVER}
+
+
 def test_a_session_that_died_after_it_had_evicted_leaves_the_room_kept() -> None:
     cluster = Sessions(a_node("n1"))
     waiting, running = shown(cluster, high(), low())
