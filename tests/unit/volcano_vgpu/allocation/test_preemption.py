@@ -474,6 +474,13 @@ def test_volcano_does_not_evict_a_whole_gang_even_if_other_pods_leave_with_it() 
     assert cluster.asks(waiting, "n1", "n2") == {"n1": NEVER, "n2": NEVER}
 
 
+def test_pods_may_leave_for_one_of_a_volcano_with_another_scheduler_name() -> None:
+    cluster = Sessions(a_node("n1"))
+    named = high()
+    waiting, _ = shown(cluster, {**named, "spec": {**named["spec"], "schedulerName": "batch"}}, low())
+    assert cluster.asks(waiting, "n1") == {"n1": MAY_BE_MADE_TO}
+
+
 def test_a_session_that_died_after_it_had_evicted_leaves_the_room_kept() -> None:
     cluster = Sessions(a_node("n1"))
     waiting, running = shown(cluster, high(), low())
