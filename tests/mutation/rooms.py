@@ -78,6 +78,7 @@ ROOMS: Final[Mapping[str, Room]] = {
             "tests/unit/suggest/test_suggestions.py",
             "tests/unit/suggest/test_sets.py",
             "tests/unit/preemption/test_smallest.py",
+            "tests/unit/preemption/test_remembered.py",
         ),
     ),
     "victim-searches": Room(

@@ -10,16 +10,17 @@ from unittest.mock import Mock
 import pytest
 import yaml
 
+from hami_plugins.engine.claims.needs import ClaimNeeds
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import Rules, take_in
 from hami_plugins.inputs import manifests, workloads
 from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.model.cluster import ClusterSnapshot, Listing
 from hami_plugins.model.nodes import NodeFacts
-from hami_plugins.model.pods import Pod
+from hami_plugins.model.pods import Pod, PodClaim
 from hami_plugins.model.units import NodeName
 from hami_plugins.plan import Plan, Planner, PlanUnit, PodPlan, Stage, submission
-from hami_plugins.plan.preemption import PlanEvictor
+from hami_plugins.plan.preemption import CLAIMED, PlanEvictor
 from hami_plugins.preemption.search import VictimSearch
 from hami_plugins.preemption.values import EvictionPlan, Rule
 from hami_plugins.queueing.evictions import RoomRequest
@@ -168,6 +169,18 @@ class TestOrder:
         found = evictor(RoomRequest(FULL, [info], None))
         assert found is not None
         assert [placed.node for placed in found.places] == ["n0"]
+
+    def test_a_gang_evicts_nobody_if_one_of_its_pods_has_claims(self) -> None:
+        evictor = PlanEvictor(VictimSearch(plans.REGISTRY), Decider(plans.REGISTRY))
+        plain, other = (take_in(asking(name), plans.REGISTRY, Rules()) for name in ("plain", "claiming"))
+        claims = ClaimNeeds("default", (PodClaim("c", claim="c"),))
+        claiming = replace(other, demand=replace(other.demand, claims=claims))
+        assert evictor(RoomRequest(FULL, [plain, other], None)) is not None
+        assert evictor(RoomRequest(FULL, [plain, claiming], None)) is None
+        assert {name: found.why for name, found in evictor.in_vain.items()} == {
+            "default/plain": CLAIMED,
+            "default/claiming": CLAIMED,
+        }
 
     def test_a_pod_of_the_plan_may_be_evicted_for_a_job_whose_pods_are_made_later(self) -> None:
         cluster = [a_node(cards=1), a_queue()]

@@ -255,6 +255,18 @@ class TestWhatIsFoundOutForANodeDoesNotOutlive:
         found = self.both(snapshot, replace(snapshot, budgets=one), waiting(16_000))
         assert found == (["young-1", "young-2"], ["old-1", "old-2"])
 
+    def test_whether_a_budget_allows_any(self) -> None:
+        snapshot = a_cluster([running("young", made_at=9, labels={"app": "a"})], [running("old", made_at=1)], cards=1)
+        none, one = (
+            replace(
+                snapshot,
+                budgets=(DisruptionBudget(namespace="default", name="b", requirements=(APP_A,), allowed=allowed),),
+            )
+            for allowed in (0, 1)
+        )
+        assert self.both(none, one, waiting()) == (["old"], ["young"])
+        assert self.both(one, none, waiting()) == (["young"], ["old"])
+
     def test_of_which_gang_the_waiting_pod_is(self) -> None:
         snapshot = a_cluster([running("young", made_at=9, group="g")], [running("old", made_at=1)], cards=1)
         member = waiting(annotations={GROUP_KEY: "g"})
@@ -289,7 +301,7 @@ class TestWhatIsFoundOutForANodeDoesNotOutlive:
         pods = ([running(name, group="g", made_at=at)] for at, name in enumerate(names))
         return a_cluster(*pods, cards=1, pod_groups=groups)
 
-    def test_that_a_queue_gives_nothing(self) -> None:
+    def test_that_a_queue_gives_nothing_or_is_not_known(self) -> None:
         group = PodGroup(namespace="default", name="g", queue="theirs")
         few, many = (
             {
@@ -300,6 +312,8 @@ class TestWhatIsFoundOutForANodeDoesNotOutlive:
         )
         snapshot = a_cluster([running("a", group="g")], cards=1, pod_groups={"default/g": group}, queues=many)
         assert self.both(snapshot, replace(snapshot, queues=few), in_queue()) == ([], ["a"])
+        unknown = replace(snapshot, queues={"mine": few["mine"]})
+        assert self.both(unknown, replace(snapshot, queues=few), in_queue()) == ([], ["a"])
 
 
 def test_more_kinds_of_pods_than_are_remembered_are_judged_anew(monkeypatch: pytest.MonkeyPatch) -> None:
