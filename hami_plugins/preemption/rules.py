@@ -93,13 +93,15 @@ class EvictionRules:
     def evictable_on(
         self, pods: RunningOnNode, records: Iterable[PodRecord], highest: int
     ) -> list[tuple[PodRecord, int]]:
-        """Those of a node's pods that may be evicted and count with a priority up to ``highest``, and that priority."""
-        verdict, kinds, kind_of = self._verdict, pods.kinds, self.running.kind_of
-        judged = {} if self._queued or self._judges_labels else self._judged
+        """Those of a node's pods that may be evicted and count with a priority up to ``highest``, and that priority.
+
+        ``records`` are some of the pods that are not being deleted.
+        """
+        verdict, kinds, judged = self._verdict, pods.kinds, self._judged
         found: list[tuple[PodRecord, int]] = []
         for record in records:
             if record.group:
-                priority = verdict(record, kinds.get(id(record)) or kind_of(record)).priority
+                priority = verdict(record, kinds[id(record)]).priority
             else:  # nearly all pods, of few kinds: the call would take longer than the look
                 known = judged.get(_likeness(record))
                 priority = (verdict(record, None) if known is None else known).priority
