@@ -200,8 +200,14 @@ PROMETHEUS_OPERATOR: Final = Module(
     ),
     data=("example/prometheus-operator-crd",),
 )
+KUEUE: Final = Module(
+    folder="kueue",
+    release="sigs.k8s.io/kueue@v0.17.0",
+    programs=(Program("kueue", "sigs.k8s.io/kueue/cmd/kueue"),),
+    data=("config/components/crd/bases", "config/components/webhook"),
+)
 CLIENTS: Final[Mapping[str, Module]] = {
-    module.folder: module for module in (CERT_MANAGER, KARPENTER, PROMETHEUS, DESCHEDULER, PROMETHEUS_OPERATOR)
+    module.folder: module for module in (CERT_MANAGER, KARPENTER, PROMETHEUS, DESCHEDULER, PROMETHEUS_OPERATOR, KUEUE)
 }
 """Controllers and clients of others that run beside us, longest build first."""
 

@@ -27,6 +27,7 @@ PEERS: Final[Mapping[str, tuple[str, str]]] = {
     "karpenter": ("Karpenter", "karpenter"),
     "descheduler": ("descheduler", "descheduler"),
     "cert_manager": ("cert-manager", "cert_manager"),
+    "kueue": ("Kueue", "kueue"),
     "operator": ("Prometheus Operator", "prometheus_operator"),
 }
 """By fixture, which peer a test has: its name, and the folder that its module's name begins with."""

@@ -60,7 +60,7 @@ def test_modules_of_clients_are_collected_where_they_are_chosen(monkeypatch: pyt
 
 
 def test_an_unknown_client_is_refused_with_those_that_there_are() -> None:
-    listed = "cert_manager, karpenter, prometheus, descheduler, prometheus_operator"
+    listed = "cert_manager, karpenter, prometheus, descheduler, prometheus_operator, kueue"
     with pytest.raises(BuildError, match=f"CLIENTS=argo: no such peer; choose 1 for all, or of {listed}"):
         peers.modules({"CLIENTS": "karpenter,argo"})
 
