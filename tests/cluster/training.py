@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -87,20 +88,21 @@ class TrainingNode:
     def __enter__(self) -> TrainingNode:
         self.shared.mkdir(parents=True, exist_ok=True)
         import_image(self.node.machine, self.plane.programs, IMAGE, ["/bin/sh"], scripts=SCRIPTS)
-        self._label(_LABELS)
-        self._plugin.__enter__()
-        self._wait_offered({"16"})
-        self._claim()
-        self._without_network()
+        with ExitStack() as undo:
+            undo.callback(self._label, dict.fromkeys(_LABELS))
+            self._label(_LABELS)
+            undo.enter_context(self._plugin)
+            undo.callback(self._withdraw)
+            self._wait_offered({"16"})
+            for collection in (*self._policies, _VOLUMES, _CLAIMS):
+                undo.callback(self.plane.api.delete, f"{collection}/{CLAIM}")
+            self._claim()
+            self._without_network()
+            self._undo = undo.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        for collection in (_CLAIMS, _VOLUMES, *reversed(self._policies)):
-            self.plane.api.delete(f"{collection}/{CLAIM}")
-        self._plugin.withdraw()
-        self._wait_offered({None, "0"})
-        self._plugin.__exit__()
-        self._label(dict.fromkeys(_LABELS))
+        self._undo.close()
 
     def pods(self, job: str) -> list[Object]:
         """The pods of a job, by their rank."""
@@ -157,6 +159,10 @@ class TrainingNode:
 
     def _label(self, labels: Mapping[str, str | None]) -> None:
         self.plane.api.merge_patch(f"{NODES}/{self.node.name}", {"metadata": {"labels": dict(labels)}})
+
+    def _withdraw(self) -> None:
+        self._plugin.withdraw()
+        self._wait_offered({None, "0"})
 
     def _wait_offered(self, amounts: set[str | None]) -> None:
         def offered() -> bool:
