@@ -193,11 +193,13 @@ class VolcanoPreemption:
         if evicts and (why := self._objection(begun, node, intake, job)):
             return Declined(uid=uid, node=node, code=DeclineCode.CARDS, text=f"node {node}: {why}")
         with self._lock:
-            leaving = self._sessions.may_count_on(job, uid, node, evicts=evicts)
-            found = self._cache.nominate_without(node, intake, leaving, lasting=LASTING)
-            if isinstance(found, Nomination):
-                self._sessions.accept(job, uid, node)
-                self._waiting[uid] = intake.pod
+            found: Nomination | Declined | None = None
+            for leaving in self._sessions.may_count_on(job, uid, node, evicts=evicts):
+                found = self._cache.nominate_without(node, intake, leaving, lasting=LASTING)
+                if isinstance(found, Nomination):
+                    self._sessions.accept(job, uid, node)
+                    self._waiting[uid] = intake.pod
+                    break
         return found
 
     def taken_back(self, task: Task) -> bool:
@@ -328,8 +330,10 @@ class VolcanoPreemption:
                 self._cache.withdraw(uid)
             return
         self._cache.share(closed.accepted)
-        held = self._cache.leaving(victim.pod.uid for victim in closed.leaving)
-        victims = [each for each in closed.leaving if each.pod.uid in held - closed.evicted]
+        nominations = filter(None, map(self._cache.nomination, closed.accepted))
+        leaving = closed.needed({uid for each in nominations for uid in each.victims})
+        held = self._cache.leaving(victim.pod.uid for victim in leaving)
+        victims = [each for each in leaving if each.pod.uid in held - closed.evicted]
         _log.info(
             "room_kept",
             job=closed.job,
@@ -339,9 +343,9 @@ class VolcanoPreemption:
             evicted=len(victims),
         )
         places = [(waiting[uid], node) for uid, node in closed.accepted.items()]
-        left = [each for each in closed.leaving if each.pod.uid in closed.evicted]
+        left = [each for each in leaving if each.pod.uid in closed.evicted]
         if self._evictor is not None:
-            self._evictor.evict(places, victims, finish=leave_together(closed.leaving))
+            self._evictor.evict(places, victims, finish=leave_together(leaving))
         with self._lock:
             self._begun_by_volcano.append((self._clock(), places, left))
 

@@ -7,7 +7,7 @@ a time. Which calls it makes, and in which order, is known from 1.14.1 (``pkg/sc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -59,12 +59,7 @@ class JobTry:
         places = {placed.node for _, placed in self.plan.places}
         used = set(self.accepted.values())
         chosen = [victim for victim in self.plan.victims if victim.node in used or victim.node not in places]
-        groups = {victim.pod.full_group for victim in chosen if victim.pod.group}
-        return tuple(
-            victim
-            for victim in self.plan.victims
-            if victim in chosen or (victim.pod.group and victim.pod.full_group in groups)
-        )
+        return _with_gangs(chosen, self.plan.victims)
 
 
 class ClosedTry(NamedTuple):
@@ -78,6 +73,14 @@ class ClosedTry(NamedTuple):
     leaving: tuple[EvictedPod, ...]
     evicted: frozenset[PodUid]
     kept: bool
+
+    def needed(self, counted_on: Collection[PodUid]) -> tuple[EvictedPod, ...]:
+        """Those on whose leaving the accepted pods count, and the rest of the gangs that Volcano or we begin to evict.
+
+        What was planned for them is more where they were placed in room that others of the session had made.
+        """
+        begun = [each for each in self.leaving if each.pod.uid in counted_on or each.pod.uid in self.evicted]
+        return _with_gangs(begun, self.leaving)
 
 
 class VolcanoSessions:
@@ -142,16 +145,16 @@ class VolcanoSessions:
         planned = () if begun is None else begun.victims_on(node)
         return tuple(victim.pod.uid for victim in planned if victim.pod.uid in others)
 
-    def may_count_on(self, job: str, uid: PodUid, node: NodeName, *, evicts: bool) -> frozenset[PodUid]:
-        """Who may be taken to leave a node when the session puts a pod there.
+    def may_count_on(self, job: str, uid: PodUid, node: NodeName, *, evicts: bool) -> tuple[frozenset[PodUid], ...]:
+        """Who may be taken to leave a node when the session puts a pod there, the fewest first.
 
-        Those whom the session has given up, and with ``evicts`` (pods are also evicted without the session) those that
-        are planned, where the session asked with candidates.
+        Those whom the session has given up, maybe for another job, are enough for some pods. With ``evicts`` (pods are
+        also evicted without the session) it is also those that are planned, where the session asked with candidates.
         """
         begun = self._tries.get(job)
         if begun is None or not evicts or (uid, node) not in self._asked:
-            return self.given_up
-        return self.given_up.union(victim.pod.uid for victim in begun.victims_on(node))
+            return (self.given_up,)
+        return self.given_up, self.given_up.union(victim.pod.uid for victim in begun.victims_on(node))
 
     def accept(self, job: str, uid: PodUid, node: NodeName) -> None:
         """A pod takes the place of those that leave. The job must have begun."""
@@ -188,3 +191,9 @@ class VolcanoSessions:
         own = any(self._given_up[uid] == job for uid in evicted)
         kept = own or len(begun.accepted) >= begun.missing
         return ClosedTry(job, begun.accepted, leaving, evicted, kept=kept)
+
+
+def _with_gangs(chosen: Collection[EvictedPod], planned: Iterable[EvictedPod]) -> tuple[EvictedPod, ...]:
+    """Some of the planned pods, and the rest of their gangs, as planned."""
+    gangs = {each.pod.full_group for each in chosen if each.pod.group}
+    return tuple(each for each in planned if each in chosen or (each.pod.group and each.pod.full_group in gangs))

@@ -55,7 +55,7 @@ def test_without_a_plan_no_pod_may_go() -> None:
     sessions = VolcanoSessions()
     assert asked(sessions, N1, "low") == []
     assert sessions.begun(JOB) is None
-    assert sessions.may_count_on(JOB, M1, N1, evicts=True) == frozenset()
+    assert sessions.may_count_on(JOB, M1, N1, evicts=True) == (frozenset(),)
     assert not sessions.take_back(JOB, M1)
     assert sessions.looked_for(JOB, M1) is None
     assert sessions.close() == ()
@@ -64,17 +64,17 @@ def test_without_a_plan_no_pod_may_go() -> None:
 def test_what_the_session_gives_up_leaves_until_it_is_spared() -> None:
     sessions = begun({N1: 1}, victim("low"))
     sessions.give_up(PodUid("low"))
-    assert sessions.may_count_on(JOB, M1, N1, evicts=False) == {"low"}
+    assert sessions.may_count_on(JOB, M1, N1, evicts=False) == (frozenset({"low"}),)
     sessions.spare(PodUid("low"))
     sessions.spare(PodUid("low"))
-    assert sessions.may_count_on(JOB, M1, N1, evicts=False) == frozenset()
+    assert sessions.may_count_on(JOB, M1, N1, evicts=False) == (frozenset(),)
 
 
 def test_planned_pods_leave_only_where_pods_are_also_evicted_without_the_session() -> None:
     sessions = begun({N1: 1}, victim("low"))
     asked(sessions, N1, "low")
-    assert sessions.may_count_on(JOB, M1, N1, evicts=True) == {"low"}
-    assert sessions.may_count_on(JOB, M1, N1, evicts=False) == frozenset()
+    assert sessions.may_count_on(JOB, M1, N1, evicts=True) == (frozenset(), frozenset({"low"}))
+    assert sessions.may_count_on(JOB, M1, N1, evicts=False) == (frozenset(),)
 
 
 @pytest.mark.parametrize(("node", "own"), [(None, ""), (N1, "sibling")])
@@ -85,8 +85,31 @@ def test_what_is_asked_without_pods_of_other_jobs_is_the_phase_that_places_membe
     assert asked(sessions, N1, "low", pod=M2) == ["low"]
     assert asked(sessions, N1, "low") == ["low"]
     assert asked(sessions, node, own=own) == []
-    assert sessions.may_count_on(JOB, M1, N1, evicts=True) == frozenset()
-    assert sessions.may_count_on(JOB, M2, N1, evicts=True) == {"low"}
+    assert sessions.may_count_on(JOB, M1, N1, evicts=True) == (frozenset(),)
+    assert sessions.may_count_on(JOB, M2, N1, evicts=True) == (frozenset(), frozenset({"low"}))
+
+
+def test_what_the_session_has_given_up_is_counted_on_before_what_is_planned() -> None:
+    sessions = begun({N1: 1}, victim("low"))
+    asked(sessions, N1, "low")
+    sessions.give_up(PodUid("of-another-job"))
+    few, more = sessions.may_count_on(JOB, M1, N1, evicts=True)
+    assert few == {"of-another-job"}
+    assert more == {"of-another-job", "low"}
+
+
+def test_planned_pods_on_which_no_accepted_pod_counts_need_not_leave_unless_their_gang_does() -> None:
+    """Their room was made by others of the session, or by those of the plan whom Volcano evicts."""
+    gang = (victim("one", group="gang"), victim("two", N2, group="gang"), victim("three", N2, group="gang"))
+    sessions = begun({N1: 1, N2: 1}, victim("low"), victim("spared"), *gang)
+    sessions.accept(JOB, M1, N1)
+    sessions.accept(JOB, M2, N2)
+    (closed,) = sessions.close()
+    assert [each.pod.name for each in closed.needed({PodUid("low")})] == ["low"]
+    assert [each.pod.name for each in closed.needed({PodUid("two")})] == ["one", "two", "three"]
+    evicted = closed._replace(evicted=frozenset([PodUid("one")]))
+    assert [each.pod.name for each in evicted.needed(())] == ["one", "two", "three"]
+    assert closed.needed(()) == ()
 
 
 def test_a_pod_of_its_own_job_may_not_go_for_it() -> None:
@@ -97,7 +120,7 @@ def test_a_pod_of_its_own_job_may_not_go_for_it() -> None:
 def test_a_pod_that_was_not_asked_about_on_a_node_counts_on_no_one_there() -> None:
     sessions = begun({N1: 1, N2: 1}, victim("low"), victim("far", N2))
     asked(sessions, N1, "low")
-    assert sessions.may_count_on(JOB, M1, N2, evicts=True) == frozenset()
+    assert sessions.may_count_on(JOB, M1, N2, evicts=True) == (frozenset(),)
 
 
 def test_places_are_counted_down_as_pods_are_accepted() -> None:
@@ -197,7 +220,7 @@ def test_after_a_session_nothing_is_left_of_it() -> None:
     assert sessions.begun(JOB) is None
     assert sessions.given_up == frozenset()
     sessions.begin(JOB, a_plan({N1: 1}, victim("low")), 1, 0.0)
-    assert sessions.may_count_on(JOB, M1, N1, evicts=True) == frozenset()
+    assert sessions.may_count_on(JOB, M1, N1, evicts=True) == (frozenset(),)
 
 
 def test_a_session_that_looks_for_an_accepted_pod_is_another_one_and_the_first_has_died() -> None:
@@ -214,4 +237,4 @@ def test_a_session_that_looks_for_an_accepted_pod_is_another_one_and_the_first_h
     assert sessions.begun(JOB) is None
     assert sessions.given_up == frozenset()
     sessions.begin(JOB, a_plan({N1: 1}, victim("low")), 1, 0.0)
-    assert sessions.may_count_on(JOB, M1, N1, evicts=True) == frozenset()
+    assert sessions.may_count_on(JOB, M1, N1, evicts=True) == (frozenset(),)

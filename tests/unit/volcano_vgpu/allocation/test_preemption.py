@@ -153,6 +153,34 @@ def test_where_sums_suffice_nobody_is_evicted_for_another_pod(settings: dict[str
     assert cluster.cache.nominations() == ()
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"classes": ("another",)}, {"mode": PreemptionMode.SCHEDULER}],
+    ids=["evicts", "another class", "scheduler"],
+)
+def test_a_planned_pod_stays_where_another_job_of_the_session_has_made_room_enough(settings: dict[str, Any]) -> None:
+    """The plan for the second was made before Volcano gave up a larger pod for the first."""
+    cluster = Sessions(a_node("n1", cards=2), **settings)
+    first, second, large, small, _ = shown(
+        cluster,
+        high("first", 30_000),
+        high("second", 5_000, priority=500),
+        low("large", "n1-0", 38_000, priority=200),
+        low("small", "n1-1", 5_000),
+        low("fixed", "n1-1", 33_000, priority=5_000),
+    )
+    for waiting in (first, second):
+        assert cluster.asks(waiting, "n1") == {"n1": MAY_BE_MADE_TO}
+    assert cluster.may_evict(first, large, small) == ["large"]
+    cluster.gives_up(large)
+    assert cluster.pipelines(first, "n1") == ""
+    assert cluster.may_evict(second, small) == ["small"]
+    assert cluster.pipelines(second, "n1") == ""
+    cluster.closes()
+    assert cluster.evictor.asked == []
+    assert [each.record.name for each in cluster.cache.nominations()] == ["first", "second"]
+
+
 def of_class(pod: Json, name: str) -> Json:
     return {**pod, "spec": {**pod["spec"], "priorityClassName": name}}
 
