@@ -127,6 +127,21 @@ def test_a_pod_is_taken_as_it_would_be_submitted() -> None:
     assert objects.pod(pod.raw).full_name == "team/p"
 
 
+QUEUED = {"kueue.x-k8s.io/queue-name": "team"}
+
+
+def test_a_pod_of_a_local_queue_is_planned_as_if_admitted_and_not_said_to_be_suspended() -> None:
+    (note,) = only(a_pod(labels=QUEUED)).notes
+    assert note.startswith("Kueue holds it back until LocalQueue team admits it")
+    assert note.endswith("planned as if admitted")
+    assert "suspend" not in note
+
+
+def test_a_pod_with_scheduling_gates_is_not_said_to_be_planned_as_if_admitted() -> None:
+    gates = {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
+    assert only(a_pod(labels=QUEUED, spec=gates)).notes == ()
+
+
 def test_generated_names_do_not_collide() -> None:
     pods = [a_pod(name="", generateName="p-"), a_pod(name="", generateName="p-"), a_pod(name="", generateName="q-")]
     assert [workload.name for workload in submit(*pods).workloads] == ["p-0", "p-1", "q-0"]
