@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,6 +20,8 @@ from tests.cluster.ports import free_port
 from tests.cluster.processes import Component
 from tests.cluster.waiting import wait_until
 
+PAGE: Final = Path("docs/reference/workloads.md")
+"""Tells operators how Kueue counts; it runs with the settings there."""
 QUEUE: Final = "kueue.x-k8s.io/queue-name"
 PRIORITY: Final = "kueue.x-k8s.io/priority-class"
 TOTAL_MEMORY: Final = "nvidia.com/total-gpumem"
@@ -125,12 +128,7 @@ class Kueue:
 
 
 def _settings(hooks: int, health: int, certificates: Path) -> Mapping[str, Any]:
-    total = {
-        "input": "nvidia.com/gpumem",
-        "strategy": "Replace",
-        "multiplyBy": "nvidia.com/gpu",
-        "outputs": {TOTAL_MEMORY: 1},
-    }
+    (resources,) = re.findall(r"^```yaml\n(resources:.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     return {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
@@ -143,5 +141,10 @@ def _settings(hooks: int, health: int, certificates: Path) -> Mapping[str, Any]:
         "featureGates": {"VisibilityOnDemand": False},
         "integrations": {"frameworks": ["pod"]},
         "managedJobsNamespaceSelector": {"matchLabels": {"test/kueue": "yes"}},
-        "resources": {"transformations": [total]},
+        **yaml.safe_load(resources),
     }
+
+
+def workloads(namespace: str) -> str:
+    """The collection of a namespace's Workloads, one for each pod that Kueue manages."""
+    return f"{_GROUP}/namespaces/{namespace}/workloads"
