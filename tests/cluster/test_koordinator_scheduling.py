@@ -244,7 +244,7 @@ def test_where_koordinators_controller_does_not_write_the_sums_pods_are_placed_o
             name = nodes.add()
             before = adapter.writes("sums")
             nodes.wait_summed(name, 200)
-            assert adapter.writes("sums") == before + 1
+            wait_until(lambda: adapter.writes("sums") == before + 1, "the write is counted")
             limits = hami(1, gpumem=8192, gpucores=30)
             placed(koordinator, namespace, a_pod("a", limits, nodeSelector=dict(nodes.selector)))
             koordinator.manager.start()

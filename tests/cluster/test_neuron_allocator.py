@@ -38,7 +38,7 @@ from tests.cluster.neuron import (
 )
 from tests.cluster.objects import container, pod, pod_spec, queue, task, vcjob
 from tests.cluster.slices import jobs, pods
-from tests.cluster.volcano import QUEUES, Volcano
+from tests.cluster.volcano import QUEUES, Volcano, open_queue
 from tests.cluster.waiting import wait_until
 
 BUILTIN: Final = Path("tests/golden/torchx/1-bert-ddp-2x-trn1.32xlarge-builtin-0.7.0.yaml")
@@ -141,7 +141,7 @@ def test_the_job_of_the_blueprint_gets_two_whole_machines(
     machines: Machines, submitted: Submissions, control_plane: ControlPlane
 ) -> None:
     machines.boot(2)
-    control_plane.apply(QUEUES, queue("test"))
+    open_queue(control_plane, "test")
     job = blueprint(machines)
     control_plane.api.create(jobs(submitted.namespace), job)
     bound = submitted.wait_bound(job["metadata"]["name"], 2)

@@ -14,9 +14,9 @@ from tests.cluster.card_nodes import NODES
 from tests.cluster.dry_runs import NAMED_RESOURCES, patched, without_kubelets
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.neuron import PRODUCT, Machines, NeuronAllocator, Submissions
-from tests.cluster.objects import pod, queue
+from tests.cluster.objects import pod
 from tests.cluster.slices import jobs, pods
-from tests.cluster.volcano import QUEUES, Volcano
+from tests.cluster.volcano import Volcano, open_queue
 from tests.cluster.waiting import wait_until
 
 HYPERNODES: Final = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
@@ -123,7 +123,7 @@ def test_a_gang_of_torchx_waits_for_room_below_one_switch_and_goes_there(
     for node in (first, third):
         submitted.pod(f"busy-{node}", 16, nodeSelector={"kubernetes.io/hostname": node})
     submitted.wait_bound("busy", 2)
-    control_plane.apply(QUEUES, queue("test"))
+    open_queue(control_plane, "test")
     control_plane.api.create(jobs(submitted.namespace), without_kubelets(patched(NAMED_RESOURCES)["gang-0"]))
     wait_until(
         lambda: len(submitted.members("gang")) == 4, "the gang has its pods", show=lambda: submitted.told("gang")

@@ -17,9 +17,8 @@ from tests.cluster.card_nodes import NODES
 from tests.cluster.dry_runs import DRY_RUNS, NAMED_RESOURCES, as_they_are, patched, without_kubelets
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.neuron import Machines, Submissions
-from tests.cluster.objects import queue
 from tests.cluster.slices import jobs
-from tests.cluster.volcano import QUEUES, Volcano
+from tests.cluster.volcano import Volcano, open_queue
 from tests.cluster.waiting import wait_until
 
 PODGROUPS: Final = "/apis/scheduling.volcano.sh/v1beta1/namespaces/{}/podgroups"
@@ -32,7 +31,7 @@ def plane(control_plane: ControlPlane, volcano: Volcano) -> ControlPlane:
     """With Volcano, and the queues that the jobs are for."""
     assert volcano.webhooks.running
     for name in ("test", "neuron-prod"):
-        control_plane.apply(QUEUES, queue(name))
+        open_queue(control_plane, name)
     return control_plane
 
 

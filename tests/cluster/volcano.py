@@ -274,3 +274,13 @@ def _hook_configuration(hook: Hook, kind: str, port: int) -> Object:
         "metadata": {"name": hook.name},
         "webhooks": [webhook],
     }
+
+
+def open_queue(plane: ControlPlane, name: str) -> None:
+    """A queue, once Volcano's webhook knows it as open: before, it refuses the queue's jobs."""
+    plane.apply(QUEUES, queue(name))
+    probe = vcjob("probe", task("worker", 1, pod_spec()), queue=name)
+    collection = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
+    wait_until(
+        lambda: plane.api.request("POST", collection, probe, query={"dryRun": "All"}), f"queue {name} takes jobs"
+    )
