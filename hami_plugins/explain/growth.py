@@ -13,6 +13,7 @@ from hami_plugins.explain.gang_suggestions import without_unit
 from hami_plugins.explain.growth_blocks import BlockKind, GrowthBlock
 from hami_plugins.inputs.prices import PriceTable
 from hami_plugins.model.decisions import Placed
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.node_pools import AutoscaledPool, Offering
 from hami_plugins.model.pods import NodeConstraints
 from hami_plugins.model.units import NodeName
@@ -83,16 +84,15 @@ class GrowthSearch:
         if unit is None or not self._plan.before.pools or refused.stage not in _GROWING:
             return ()
         if unit.name not in self._known:
-            answers = [self._of_pool(pool, unit) for pool in self._plan.before.pools]
+            first = self._first_refused(unit)
+            agents = agents_of(self._plan.before, first.intake.demand.devices.vendors)
+            answers = [self._of_pool(pool, unit, first, agents) for pool in self._plan.before.pools]
             self._known[unit.name] = tuple(sorted(answers, key=_rank)[:MOST_POOLS])
         return self._known[unit.name]
 
-    def _of_pool(self, pool: AutoscaledPool, unit: PlanUnit) -> PoolGrowth:
-        refused = self._first_refused(unit)
+    def _of_pool(self, pool: AutoscaledPool, unit: PlanUnit, refused: PodPlan, agents: Dialect) -> PoolGrowth:
         constraints = refused.pod.constraints
-        snapshot = self._plan.before
-        agents = agents_of(snapshot, refused.intake.demand.devices.vendors)
-        nodes = tuple(pool_nodes(pool, snapshot, self._planner.registry, constraints, agents))
+        nodes = pool_nodes(pool, self._plan.before, self._planner.registry, constraints, agents)
         found = [self._of_node(pool, node, unit, refused) for node in nodes]
         if not found:
             return PoolGrowth(pool=pool, instance_type="", nodes=0, limit=pool.most, blocks=(_without_types(pool),))

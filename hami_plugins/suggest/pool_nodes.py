@@ -80,6 +80,7 @@ def pool_nodes(
     pool has already shows what new ones of its type are like. ``agents`` is whose node agent runs on NVIDIA nodes.
     """
     there = _there(pool, snapshot)
+    known, reserved = _known(pool, there), _reserved_only(pool)
     for name in sorted({*INSTANCE_TYPES, *there}):
         labels = labels_of(INSTANCE_TYPES[name]) if name in INSTANCE_TYPES else {INSTANCE_TYPE: name}
         open_keys = {each.key for each in pool.requirements} - labels.keys()
@@ -88,7 +89,6 @@ def pool_nodes(
         if name not in there and pool.allowed(INSTANCE_TYPE) is None and pool.autoscaler is not Autoscaler.KARPENTER:
             continue
         reservations = tuple(each for each in pool.reservations if each.instance_type == name)
-        reserved = _reserved_only(pool)
         chosen = _chosen(pool, constraints, open_keys, reservations)
         made = _made(pool, name, chosen, registry, agents) if name in INSTANCE_TYPES else there[name]
         entry = _like(there[name], chosen, made) if name in there else made
@@ -98,7 +98,7 @@ def pool_nodes(
             instance_type=name,
             room=room,
             limited_by=limited_by,
-            known=_known(pool, there),
+            known=known,
             reserved=reserved,
             reservations=reservations,
         )
@@ -139,9 +139,8 @@ def _chosen(
     for key in sorted(keys - labels.keys()):
         wished = _wished(constraints, key)
         allowed = pool.allowed(key)
-        if key == ZONE:
-            zones = tuple(each for each in pool.zones if allowed is None or each in allowed) if pool.zones else allowed
-            allowed = zones
+        if key == ZONE and pool.zones:
+            allowed = tuple(each for each in pool.zones if allowed is None or each in allowed)
         elif key == karpenter.CAPACITY_TYPE:
             allowed = _by_preference(allowed or (ON_DEMAND,), reservations)
         value = next((each for each in wished if allowed is None or each in allowed), "")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
 from urllib.parse import quote
 
 from hami_plugins.cli.kit import output
 from hami_plugins.engine.claims import pools
 from hami_plugins.errors import KubeError
+from hami_plugins.kube import removal
 from hami_plugins.kube.client import KubeClient
 from hami_plugins.kube.port import Collection
 from hami_plugins.model.cluster import ClusterSnapshot
@@ -17,8 +17,6 @@ from hami_plugins.wire.fields import Json
 from neuron_topology.core import names
 from neuron_topology.core.jobs import claims
 from neuron_topology.core.jobs.claims import ClaimFinding, ClaimUse, StorageObjects
-
-_NO_SUCH_OBJECT: Final = 404
 
 
 def read(cluster: KubeClient, namespace: str, used: Iterable[ClaimUse]) -> StorageObjects:
@@ -34,10 +32,12 @@ def read(cluster: KubeClient, namespace: str, used: Iterable[ClaimUse]) -> Stora
     def named(key: str, collection: str) -> Iterator[tuple[str, Json]]:
         for name in sorted({lenient.text(each.get(key)) for each in specs} - {""}):
             try:
-                yield name, cluster.get(f"{collection}/{quote(name, safe='')}")
+                found = removal.find(cluster, f"{collection}/{quote(name, safe='')}")
             except KubeError as error:
-                if error.status != _NO_SUCH_OBJECT:
-                    output.remark(f"{collection.rpartition('/')[2]} {name} is not looked at: {error}")
+                output.remark(f"{collection.rpartition('/')[2]} {name} is not looked at: {error}")
+                continue
+            if found is not None:
+                yield name, found
 
     return StorageObjects(
         namespace=namespace,

@@ -40,22 +40,24 @@ def check(
     release: Version | None,
 ) -> Iterator[ConfigurationFinding]:
     """What does not go together. ``asked`` are the resources about which an extender is asked."""
-    yield from _policy(mode, release)
-    yield from _bundles(conf, release)
-    if mode is not AllocatorMode.EXTENDER:
-        yield from _evictions(conf, mode, release)
-        yield from _topology(conf, mode, release)
+    if release is not None:
+        yield from _policy(mode, release)
+        yield from _bundles(conf, release)
+        if mode is not AllocatorMode.EXTENDER:
+            yield from _evictions(conf, mode, release)
+            yield from _topology(conf, mode, release)
     for plugin in named(plugins, DEVICESHARE):
         yield from _shared(plugin)
         yield from _exclusive(plugin, mode, release)
-        yield from _order(plugin, mode, release)
-        yield from _two_writers(plugin, mode, release)
+        if release is not None:
+            yield from _order(plugin, mode, release)
+            yield from _two_writers(plugin, mode, release)
         yield from _npus(plugin, asked)
 
 
-def _policy(mode: AllocatorMode, release: Version | None) -> Iterator[ConfigurationFinding]:
+def _policy(mode: AllocatorMode, release: Version) -> Iterator[ConfigurationFinding]:
     quirk = volcano_releases.ALLOCATION_BY_BINDING
-    if mode is AllocatorMode.POLICY and release is not None and quirk.covers(release):
+    if mode is AllocatorMode.POLICY and quirk.covers(release):
         yield error(
             f"mode {mode}",
             f"{_which(quirk, release)} writes the allocation into the Binding alone, and the policy of this mode "
@@ -65,10 +67,10 @@ def _policy(mode: AllocatorMode, release: Version | None) -> Iterator[Configurat
         )
 
 
-def _bundles(conf: Mapping[str, Any], release: Version | None) -> Iterator[ConfigurationFinding]:
+def _bundles(conf: Mapping[str, Any], release: Version) -> Iterator[ConfigurationFinding]:
     quirk = volcano_releases.NO_BUNDLES
     for action in actions_of(conf):
-        if action in BUNDLES and release is not None and quirk.covers(release):
+        if action in BUNDLES and quirk.covers(release):
             yield error(
                 f"actions {action}",
                 f"{_which(quirk, release)} does not know the action and refuses the whole configuration: the one "
@@ -77,7 +79,7 @@ def _bundles(conf: Mapping[str, Any], release: Version | None) -> Iterator[Confi
             )
 
 
-def _evictions(conf: Mapping[str, Any], mode: AllocatorMode, release: Version | None) -> Iterator[ConfigurationFinding]:
+def _evictions(conf: Mapping[str, Any], mode: AllocatorMode, release: Version) -> Iterator[ConfigurationFinding]:
     """What Volcano's own evictions for cards do wrong."""
     for action in actions_of(conf):
         if action not in EVICTING:
@@ -91,7 +93,7 @@ def _evictions(conf: Mapping[str, Any], mode: AllocatorMode, release: Version | 
                 "volcano.sh/bind-phase is success",
             ),
         ):
-            if release is not None and quirk.holds(release, DeviceAssigner(mode.value)):
+            if quirk.holds(release, DeviceAssigner(mode.value)):
                 yield warning(
                     f"actions {action}",
                     f"{_which(quirk, release)} {what}",
@@ -99,8 +101,8 @@ def _evictions(conf: Mapping[str, Any], mode: AllocatorMode, release: Version | 
                 )
 
 
-def _topology(conf: Mapping[str, Any], mode: AllocatorMode, release: Version | None) -> Iterator[ConfigurationFinding]:
-    for place in topology_arguments(conf) if release is not None else ():
+def _topology(conf: Mapping[str, Any], mode: AllocatorMode, release: Version) -> Iterator[ConfigurationFinding]:
+    for place in topology_arguments(conf):
         for quirk, what in (
             (
                 volcano_releases.VICTIMS_STILL_RUNNING,
@@ -143,14 +145,9 @@ def _exclusive(plugin: Plugin, mode: AllocatorMode, release: Version | None) -> 
         )
 
 
-def _order(plugin: Plugin, mode: AllocatorMode, release: Version | None) -> Iterator[ConfigurationFinding]:
+def _order(plugin: Plugin, mode: AllocatorMode, release: Version) -> Iterator[ConfigurationFinding]:
     quirk, argument = volcano_releases.RANKS_NODES_ONLY, "deviceshare.SchedulePolicy"
-    if (
-        plugin.arguments.get(argument)
-        and mode is AllocatorMode.POLICY
-        and release is not None
-        and quirk.covers(release)
-    ):
+    if plugin.arguments.get(argument) and mode is AllocatorMode.POLICY and quirk.covers(release):
         yield info(
             f"{plugin.place} {argument}",
             f"{_which(quirk, release)} ranks nodes by it; on a node the last card with room comes first",
@@ -158,9 +155,9 @@ def _order(plugin: Plugin, mode: AllocatorMode, release: Version | None) -> Iter
         )
 
 
-def _two_writers(plugin: Plugin, mode: AllocatorMode, release: Version | None) -> Iterator[ConfigurationFinding]:
+def _two_writers(plugin: Plugin, mode: AllocatorMode, release: Version) -> Iterator[ConfigurationFinding]:
     quirk, argument = volcano_releases.ALLOCATION_BY_BINDING, "deviceshare.VGPUEnable"
-    if mode is not AllocatorMode.WEBHOOK or release is None or not quirk.covers(release):
+    if mode is not AllocatorMode.WEBHOOK or not quirk.covers(release):
         return
     if plugin.arguments.get(argument) is True:
         yield info(
