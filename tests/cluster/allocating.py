@@ -12,7 +12,7 @@ import pytest
 
 from tests import raw_objects
 from tests.cluster.api import Api, ApiError, Object
-from tests.cluster.kubernetes import RBAC, ControlPlane
+from tests.cluster.kubernetes import EVERYTHING, RBAC, ControlPlane
 from tests.cluster.waiting import wait_until
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -108,8 +108,7 @@ def a_site(plane: ControlPlane, name: str, *users: str) -> Iterator[Site]:
     """A namespace with an editor, and with an owner and further users who may do everything in it."""
     plane.create_namespace(name)
     rbac = f"{RBAC}/namespaces/{name}"
-    everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
-    plane.apply(f"{rbac}/roles", {"metadata": {"name": "all"}, "rules": everything})
+    plane.apply(f"{rbac}/roles", {"metadata": {"name": "all"}, "rules": list(EVERYTHING)})
     bound = (
         ("edit", "ClusterRole", "User", "jane"),
         *(("all", "Role", "User", user) for user in ("olga", "system:kube-scheduler", *users)),

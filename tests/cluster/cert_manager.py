@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import base64
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from cryptography import x509
 
 from tests.cluster import definitions
 from tests.cluster.api import Object
 from tests.cluster.etcd import healthy
-from tests.cluster.kubernetes import ControlPlane
+from tests.cluster.kubernetes import EVERYTHING, ControlPlane
 from tests.cluster.peers import CERT_MANAGER
 from tests.cluster.ports import free_port
 from tests.cluster.processes import Component
 from tests.cluster.waiting import wait_until
-
-_EVERYTHING: Final = ({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},)
 
 
 class CertManager:
@@ -26,7 +24,7 @@ class CertManager:
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
         definitions.install(plane, definitions.published(CERT_MANAGER.place() / "data"))
-        account = str(plane.kubeconfig("cert-manager", plane.account("cert-manager", _EVERYTHING)))
+        account = str(plane.kubeconfig("cert-manager", plane.account("cert-manager", EVERYTHING)))
         port = free_port()
         arguments = [
             str(plane.programs["cert-manager-controller"]),

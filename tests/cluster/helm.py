@@ -171,6 +171,11 @@ def _listed(api: Api, path: str) -> tuple[list[Object]]:
         raise
 
 
+def is_hook(body: Object) -> bool:
+    """Whether Helm creates it at an event of the release, not with it."""
+    return "helm.sh/hook" in (body["metadata"].get("annotations") or {})
+
+
 def path_of(api: Api, body: Object, namespace: str) -> str:
     """The collection that an object belongs to."""
     version = body["apiVersion"]

@@ -11,7 +11,7 @@ from typing import Any, Final
 from tests.cluster import definitions
 from tests.cluster.api import Object
 from tests.cluster.etcd import healthy
-from tests.cluster.kubernetes import ControlPlane
+from tests.cluster.kubernetes import EVERYTHING, ControlPlane
 from tests.cluster.peers import KARPENTER
 from tests.cluster.ports import free_port
 from tests.cluster.processes import Component
@@ -25,7 +25,6 @@ POOL_LABEL: Final = "karpenter.sh/nodepool"
 TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
 _CLASSES: Final = "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses"
 _CLASS: Final = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
-_EVERYTHING: Final = ({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},)
 
 _ANSWERS: Final = ("Pod should schedule on: nodeclaim/", "Failed to schedule pod, ")
 
@@ -53,7 +52,7 @@ class Karpenter:
         types = plane.machine.root / "instance-types.json"
         types.write_text(json.dumps([_instance_type(name, amounts) for name, amounts in AWS_TYPES.items()]))
         health = free_port()
-        token = plane.account("karpenter", _EVERYTHING)
+        token = plane.account("karpenter", EVERYTHING)
         arguments = [
             str(plane.programs["karpenter"]),
             f"--instance-types-file-path={types}",

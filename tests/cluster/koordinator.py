@@ -13,7 +13,7 @@ import yaml
 from tests.cluster import definitions
 from tests.cluster.api import Object
 from tests.cluster.etcd import healthy
-from tests.cluster.kubernetes import ControlPlane
+from tests.cluster.kubernetes import EVERYTHING, ControlPlane
 from tests.cluster.peers import koordinator
 from tests.cluster.ports import free_port
 from tests.cluster.processes import Component
@@ -23,7 +23,6 @@ NAMESPACE: Final = "koordinator-system"
 SCHEDULER: Final = "koord-scheduler"
 DEVICES: Final = "/apis/scheduling.koordinator.sh/v1alpha1/devices"
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
-_EVERYTHING: Final = ({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},)
 _POD_PATHS: Final = frozenset({"/mutate-pod", "/validate-pod"})
 _ARGUMENTS: Final = "kubescheduler.config.k8s.io/v1"
 
@@ -151,7 +150,7 @@ class Koordinator:
     def _scheduler(self) -> Component:
         """With a ServiceAccount of Koordinator's own, as it would have in a cluster."""
         port = free_port()
-        token = self.plane.account(SCHEDULER, _EVERYTHING, namespace=NAMESPACE)
+        token = self.plane.account(SCHEDULER, EVERYTHING, namespace=NAMESPACE)
         config = self._folder / "koord.yaml"
         config.write_text(yaml.safe_dump(_configuration(self.plane.kubeconfig(SCHEDULER, token))))
         arguments = [
@@ -167,7 +166,7 @@ class Koordinator:
         return Component(self.machine, SCHEDULER, arguments, ready=lambda: healthy(f"http://127.0.0.1:{port}/healthz"))
 
     def _manager(self, *, hooks: int = 0) -> Component:
-        token = self.plane.account("koord-manager", _EVERYTHING, namespace=NAMESPACE)
+        token = self.plane.account("koord-manager", EVERYTHING, namespace=NAMESPACE)
         gates = {
             "EnableSyncGPUSharedResource": True,
             "WebhookFramework": bool(hooks),

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from tests.cluster.api import Object
 from tests.cluster.koordinator import NAMESPACE, Koordinator
+from tests.cluster.kubernetes import EVERYTHING
 from tests.cluster.machine import hierarchies
 from tests.cluster.node import Node
 from tests.cluster.objects import container, pod
@@ -23,7 +24,6 @@ LOCKS: Final = Path("/tmp/vgpulock")  # noqa: S108 - a constant of koordlet's ho
 _SLO: Final = "/apis/slo.koordinator.sh/v1alpha1/nodeslos"
 _PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _NAME: Final = "koordlet"
-_EVERYTHING: Final = ({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},)
 _GATES: Final = ("AllBeta=false", "Accelerators=true", "GPUEnvInject=true")
 """The two that are about cards. Without the others it writes to no control group."""
 
@@ -74,7 +74,7 @@ class Koordlet:
         (self.folder / "cards" / "cards.json").write_text(json.dumps(list(cards)))
 
     def _told(self) -> list[str]:
-        token = self.plane.account(_NAME, _EVERYTHING, namespace=NAMESPACE)
+        token = self.plane.account(_NAME, EVERYTHING, namespace=NAMESPACE)
         folder = self.folder
         return [
             f"--kubeconfig={self.plane.kubeconfig(_NAME, token)}",

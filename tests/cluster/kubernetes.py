@@ -38,6 +38,9 @@ OPT_INS: Final[Mapping[str, Sequence[str]]] = {
 
 RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 
+EVERYTHING: Final = ({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},)
+"""The rules of a role that allows all of it."""
+
 
 class ControlPlane:
     """Starts on creation. ``api`` may do everything; ``account`` makes users that may do little.

@@ -14,7 +14,7 @@ import yaml
 from tests.cluster import definitions
 from tests.cluster.api import ApiError, Object
 from tests.cluster.etcd import healthy
-from tests.cluster.kubernetes import ControlPlane
+from tests.cluster.kubernetes import EVERYTHING, ControlPlane
 from tests.cluster.peers import KUEUE
 from tests.cluster.ports import free_port
 from tests.cluster.processes import Component
@@ -29,7 +29,6 @@ TOTAL_MEMORY: Final = "nvidia.com/total-gpumem"
 _VERSION: Final = "kueue.x-k8s.io/v1beta2"
 _GROUP: Final = f"/apis/{_VERSION}"
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
-_EVERYTHING: Final = ({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},)
 _POD_HOOKS: Final = frozenset({"mpod.kb.io", "vpod.kb.io"})
 
 
@@ -46,7 +45,7 @@ class Kueue:
         settings = folder / "settings.yaml"
         etc = self._certificates(folder)
         settings.write_text(yaml.safe_dump(_settings(hooks, health, etc / "kueue" / "metrics" / "certs")))
-        kubeconfig = plane.kubeconfig("kueue", plane.account("kueue", _EVERYTHING))
+        kubeconfig = plane.kubeconfig("kueue", plane.account("kueue", EVERYTHING))
         program = [str(plane.programs["kueue"]), f"--config={settings}", f"--kubeconfig={kubeconfig}"]
         # Its metrics' certificate is read from a fixed path, so that it gets an /etc of its own.
         arguments = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc && exec "$@"', str(etc), *program]

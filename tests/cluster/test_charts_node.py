@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import yaml
@@ -20,7 +20,7 @@ from charts.docker.image import Built
 from charts.docker.targets import AGENT
 from tests.cluster.agents import CDI, HOOK, Numbers
 from tests.cluster.charted import FILES, Charted, busy, define_devices, import_images, resident
-from tests.cluster.helm import CHARTS, UMBRELLA, VOLCANO_VGPU, Helm, HelmError, everything, laid, objects
+from tests.cluster.helm import CHARTS, UMBRELLA, VOLCANO_VGPU, Helm, HelmError, everything, is_hook, laid, objects
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.monitored import HAMI_ONLY, NEURON_ONLY, recorded
 from tests.cluster.node import DEVICE_PLUGINS, Node
@@ -184,11 +184,6 @@ def difference(release: Charted, folder: Path, values: Mapping[str, object], *wa
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == bool(done.stdout), done.stderr
     return done.stdout
-
-
-def is_hook(body: Mapping[str, Any]) -> bool:
-    """Whether Helm creates it at an event of the release, not with it."""
-    return "helm.sh/hook" in (body["metadata"].get("annotations") or {})
 
 
 def test_what_is_scraped_is_what_dashboard_and_alerts_are_tried_on(

@@ -60,6 +60,7 @@ from tests.cluster.helm import (
     VOLCANO_VGPU,
     Helm,
     HelmError,
+    is_hook,
     laid,
     objects,
     of_kind,
@@ -774,7 +775,7 @@ def test_where_the_agents_are_turned_off_their_nodes_are_cleaned_before_the_righ
 def test_a_release_may_end_with_nothing_but_what_cleans(one_helm: Helm) -> None:
     """Which an upgrade leaves; an installation of nothing is a mistake."""
     kept = upgraded(one_helm, {"agent": {"enabled": False}})
-    lasting = {each["kind"] for each in kept if "helm.sh/hook" not in each["metadata"].get("annotations", {})}
+    lasting = {each["kind"] for each in kept if not is_hook(each)}
     assert lasting == {"NetworkPolicy", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
     with pytest.raises(HelmError, match="nothing would be installed"):
         one_helm.template(VOLCANO_VGPU, {"agent": {"enabled": False}})

@@ -15,7 +15,7 @@ import yaml
 from tests.cluster.api import Object
 from tests.cluster.hami import HamiAllocator
 from tests.cluster.hami_nodes import COUNT, MEMORY, HamiNodes, HamiPods
-from tests.cluster.kubernetes import ControlPlane
+from tests.cluster.kubernetes import EVERYTHING, ControlPlane
 from tests.cluster.objects import container, pod_spec
 from tests.cluster.pretended_kubelet import GRACE, ServingKubelet
 from tests.cluster.slices import pods
@@ -24,7 +24,6 @@ from tests.cluster.waiting import wait_until
 MIB: Final = 1 << 20
 OLDER: Final = 3
 """Seconds for which pods run: it compares ages in whole seconds, and evicts those that are older than one."""
-_EVERYTHING: Final = ({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},)
 
 
 class Descheduler:
@@ -32,7 +31,7 @@ class Descheduler:
 
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
-        self._kubeconfig = plane.kubeconfig("descheduler", plane.account("descheduler", _EVERYTHING))
+        self._kubeconfig = plane.kubeconfig("descheduler", plane.account("descheduler", EVERYTHING))
 
     def run(self, namespace: str, **evictor: Any) -> str:
         """Evicts what runs in a namespace for a second or more, as far as ``evictor`` lets it. What it printed."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import socket
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from pathlib import Path
@@ -17,7 +16,7 @@ from tests.cluster.chart_values import CASES
 from tests.cluster.helm import CHARTS, Helm, dry_run, objects
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.peers import PROMETHEUS_OPERATOR
-from tests.cluster.ports import free_port
+from tests.cluster.ports import free_port, listening
 from tests.cluster.processes import Component
 
 KINDS: Final = ("PodMonitor", "PrometheusRule", "ServiceMonitor")
@@ -36,7 +35,7 @@ def operator(control_plane: ControlPlane) -> Iterator[ControlPlane]:
         f"--web.cert-file={control_plane.pki.server_certificate}",
         f"--web.key-file={control_plane.pki.server_key}",
     ]
-    webhook = Component(control_plane.machine, "prometheus-operator", arguments, ready=lambda: _listens(port))
+    webhook = Component(control_plane.machine, "prometheus-operator", arguments, ready=lambda: listening(port))
     webhook.start()
     control_plane.api.create(HOOKS, _configuration(f"https://127.0.0.1:{port}", control_plane.pki.ca.read_bytes()))
     yield control_plane
@@ -79,14 +78,6 @@ def test_it_would_refuse_a_monitor_with_a_field_that_it_does_not_know(
     broken["spec"]["podMetricsEndpoints"][0]["every"] = "15s"
     with pytest.raises(ApiError, match="unknown field"):
         dry_run(operator, broken, namespace)
-
-
-def _listens(port: int) -> bool:
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=2):
-            return True
-    except OSError:
-        return False
 
 
 def _configuration(url: str, authority: bytes) -> Object:

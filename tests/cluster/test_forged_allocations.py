@@ -24,7 +24,7 @@ from hami_plugins.kube.client import KubeClient, connect
 from neuron_topology.server.extension import NeuronExtension
 from tests.cluster.allocating import VOLCANO, a_site, installed
 from tests.cluster.allocator import HOOKS, marks
-from tests.cluster.kubernetes import ControlPlane
+from tests.cluster.kubernetes import EVERYTHING, ControlPlane
 from tests.cluster.slices import volcano_pod
 from tests.cluster.waiting import wait_until
 from tests.integration.attacks.forgeries import IDS, LEFT, NODE, VGPU_KEYS, WAYS, Forgery, Outcome, When
@@ -49,7 +49,6 @@ from tests.waiting import wait_for
 
 NODE_NAME = "forged-node"
 NAMESPACE = "forgers"
-EVERYTHING = ({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},)
 SETTINGS = {
     "listen": {"host": "127.0.0.1", "port": 0},
     "webhooks": {"host": "127.0.0.1", "port": 0},

@@ -15,6 +15,7 @@ from tests.cluster.objects import pod, pod_spec, queue, task, vcjob
 from tests.cluster.peers import VOLCANO
 from tests.cluster.ports import free_port, listening
 from tests.cluster.processes import Component
+from tests.cluster.slices import jobs
 from tests.cluster.waiting import wait_until
 
 QUEUES: Final = "/apis/scheduling.volcano.sh/v1beta1/queues"
@@ -142,7 +143,7 @@ class Volcano:
 
     def wait_for_job(self, namespace: str, name: str, phase: str, timeout: float = 60.0) -> Object:
         """The vcjob once it is in ``phase``; the failure shows its status and its pods'."""
-        path = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{namespace}/jobs/{name}"
+        path = f"{jobs(namespace)}/{name}"
 
         def reached() -> Object | None:
             job = self.plane.api.get(path)
@@ -240,7 +241,7 @@ class Volcano:
         job = vcjob("probe", task("worker", 1, pod_spec()))
         for collection, body in (
             (QUEUES, queue("probe")),
-            ("/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs", job),
+            (jobs("default"), job),
             ("/api/v1/namespaces/default/pods", pod("probe")),
         ):
             self.plane.api.request("POST", collection, body, query={"dryRun": "All"})
@@ -280,7 +281,6 @@ def open_queue(plane: ControlPlane, name: str) -> None:
     """A queue, once Volcano's webhook knows it as open: before, it refuses the queue's jobs."""
     plane.apply(QUEUES, queue(name))
     probe = vcjob("probe", task("worker", 1, pod_spec()), queue=name)
-    collection = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
     wait_until(
-        lambda: plane.api.request("POST", collection, probe, query={"dryRun": "All"}), f"queue {name} takes jobs"
+        lambda: plane.api.request("POST", jobs("default"), probe, query={"dryRun": "All"}), f"queue {name} takes jobs"
     )
